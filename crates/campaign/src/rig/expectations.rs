@@ -7,8 +7,8 @@
 //! Where connections have other client ports in each lap ([`PortTurns`]), nobody knows of which lap a packet is. Then frames are known by
 //! what they are once the client's port is taken out of them and out of their checksum; a port that is no client's is not taken out.
 
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use weir_traffic::trace::FrameTable;
 use weir_trial::compare::{compare, describe, is_router_report, note};
@@ -31,9 +31,9 @@ const SHORTEST: u64 = 60;
 #[derive(Debug, Default)]
 pub(super) struct Expectations {
     /// By port and bytes, the place in `outputs`.
-    by_bytes: HashMap<(u8, u64), u32>,
+    by_bytes: FxHashMap<(u8, u64), u32>,
     outputs: Vec<Output>,
-    by_flow: HashMap<FiveTuple, (Expected, u32)>,
+    by_flow: FxHashMap<FiveTuple, (Expected, u32)>,
     /// Why a packet that nothing is known of may be right all the same.
     open: Option<String>,
     passes_reports: bool,
@@ -46,7 +46,8 @@ pub(super) struct Expectations {
 struct Output {
     /// How many of a lap they are.
     times: u32,
-    example: String,
+    /// One of them, as it was sent.
+    example: Box<[u8]>,
 }
 
 /// How often each came.
@@ -114,7 +115,7 @@ impl Expectations {
         let next = self.outputs.len() as u32;
         let index = *self.by_bytes.entry((port, hash(first))).or_insert(next);
         if index == next {
-            self.outputs.push(Output { times: 0, example: describe(sent) });
+            self.outputs.push(Output { times: 0, example: sent.into() });
         }
         self.outputs[index as usize].times += times;
         for frame in frames {
@@ -191,7 +192,7 @@ impl Expectations {
                 let example = || {
                     format!(
                         "{}: came {count} times where {:.0} were due",
-                        output.example,
+                        describe(&output.example),
                         laps * f64::from(output.times)
                     )
                 };

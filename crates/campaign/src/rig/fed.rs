@@ -17,6 +17,8 @@ pub struct FedDut {
     pub(super) device: Device,
     /// Packets of its traces, all directions together.
     pub(super) packets: u32,
+    /// Whether the connections of each lap are new ones.
+    pub(super) are_new: bool,
     /// What came of the time from its first packet on, where that is what is measured.
     pub(super) first: Option<TrialResult>,
     /// The settings that a search found for it, where it was to be searched for.
@@ -61,7 +63,7 @@ impl FedDut {
             self.device.dut.tune(&choice.variant)?;
             self.choice = Some(choice);
         }
-        self.wait_at_gate(Gate::new(self.packets), PATIENCE)
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE)
     }
 
     /// The same after it was frozen: its flows may have expired, and its limit of them may have fallen.
@@ -69,7 +71,7 @@ impl FedDut {
         if self.is_measured_once() {
             return Ok(());
         }
-        self.wait_at_gate(Gate::new(self.packets), PATIENCE_AGAIN)
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE_AGAIN)
     }
 
     /// Searches for its best settings. Until some have settled, each has all the time to do so.
@@ -87,7 +89,7 @@ impl FedDut {
     /// Its rate with some settings: the median of a few looks, or nothing where it does not settle in time.
     fn rate_of(&mut self, variant: &str, patience: Duration) -> Result<f64, RigError> {
         self.device.dut.tune(variant)?;
-        self.wait_at_gate(Gate::new(self.packets), patience)?;
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), patience)?;
         if self.unsettled.is_some() {
             return Ok(0.0);
         }
@@ -105,7 +107,7 @@ impl FedDut {
 
     /// Waits until it has learnt its flows, for an audit: it is looked at whatever it is after so long.
     pub(super) fn learn_within(&mut self, patience: Duration) -> Result<(), RigError> {
-        self.wait_at_gate(Gate::of_audit(self.packets), patience)
+        self.wait_at_gate(Gate::of_audit(self.packets, self.are_new), patience)
     }
 
     /// Its counters.

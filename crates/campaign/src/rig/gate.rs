@@ -20,6 +20,8 @@ pub(super) const LEARNING: f64 = 1e-3;
 /// How often it must have had each packet: a device that makes nothing of a flow's first packet looks settled
 /// while the first round of a long trace lasts, and has then learnt nothing.
 const ROUNDS: u64 = 3;
+/// The same where the connections of each round are new ones: what it learnt of one round's is of no use in the next.
+const ROUNDS_OF_NEW: u64 = 1;
 /// Growth of the flows within the window that is as good as none.
 const GROWTH: f64 = 0.01;
 /// A limit that is at least so many times the flows does not bind them.
@@ -57,30 +59,34 @@ pub(super) struct Seen {
 pub(super) struct Gate {
     /// Packets of its traces.
     packets: u64,
+    /// How often each must have come.
+    rounds: u64,
     /// Whether its rate must be steady.
     steady: bool,
     seen: Vec<Seen>,
 }
 
 impl Gate {
-    /// A closed gate, for a device with so many packets in its traces.
-    pub(super) fn new(packets: u32) -> Self {
-        Self { packets: u64::from(packets), steady: true, seen: Vec::new() }
+    /// A closed gate, for a device with so many packets in its traces, whose connections are new in each round or not.
+    pub(super) fn new(packets: u32, are_new: bool) -> Self {
+        let rounds = if are_new { ROUNDS_OF_NEW } else { ROUNDS };
+        Self { packets: u64::from(packets), rounds, steady: true, seen: Vec::new() }
     }
 
     /// The same for an audit, whose rate is that of the lab's sink and need not be steady: the device must have learnt.
-    pub(super) fn of_audit(packets: u32) -> Self {
-        Self { steady: false, ..Self::new(packets) }
+    pub(super) fn of_audit(packets: u32, are_new: bool) -> Self {
+        Self { steady: false, ..Self::new(packets, are_new) }
     }
 
     /// Takes a reading in; whether the device is settled, and why not where it is not.
     pub(super) fn look(&mut self, now: Seen) -> Result<Settled, String> {
         self.seen.push(now);
         let first = self.seen[0];
-        let wanted = ROUNDS * self.packets;
+        let wanted = self.rounds * self.packets;
         let had = now.received.saturating_sub(first.received);
         if had < wanted {
-            return Err(format!("it has had {had} packets, and each is to come {ROUNDS} times ({wanted})"));
+            let times = if self.rounds == 1 { "once".to_owned() } else { format!("{} times", self.rounds) };
+            return Err(format!("it has had {had} packets, and each is to come {times} ({wanted})"));
         }
         match now.learning {
             Some(learning) => self.look_at_flows(now.at, learning),
@@ -209,7 +215,7 @@ mod tests {
 
     /// Looks at a device until it is settled; when that was, or why it never was.
     fn settled(most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
-        passed(Gate::new(TRACE), most, device)
+        passed(Gate::new(TRACE, false), most, device)
     }
 
     fn passed(mut gate: Gate, most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
@@ -244,8 +250,17 @@ mod tests {
     }
 
     #[test]
+    fn where_each_round_has_connections_of_its_own_one_is_enough() {
+        let slow = |t: f64| forwards(15e3, t);
+        let at = passed(Gate::new(TRACE, true), 20, slow).unwrap();
+        assert!((1.3..1.7).contains(&at), "{at}");
+        assert!(passed(Gate::new(TRACE, true), 5, slow).unwrap_err().contains("once (20000)"));
+        assert!(settled(20, slow).is_err());
+    }
+
+    #[test]
     fn an_audit_waits_for_what_is_learnt_and_for_no_steady_rate() {
-        let audit = |most, device: &dyn Fn(f64) -> Seen| passed(Gate::of_audit(TRACE), most, device);
+        let audit = |most, device: &dyn Fn(f64) -> Seen| passed(Gate::of_audit(TRACE, false), most, device);
         let rising = |t: f64| Seen { sent: (1e6 * t * t) as u64, ..forwards(5e6, t) };
         assert!((0.3..0.5).contains(&audit(10, &rising).unwrap()));
         assert!(audit(20, &|t| forwards(10e3, t)).unwrap_err().contains("60000"), "each packet some times");
@@ -311,7 +326,7 @@ mod tests {
         let after = |flows| settled(30, device(flows)).unwrap();
         assert!((0.7..0.9).contains(&after(2_500)), "{}", after(2_500));
         assert!((1.8..2.1).contains(&after(2_501)), "{}", after(2_501));
-        let audit = passed(Gate::of_audit(TRACE), 30, device(2_501)).unwrap();
+        let audit = passed(Gate::of_audit(TRACE, false), 30, device(2_501)).unwrap();
         assert!((0.3..0.5).contains(&audit), "{audit}");
     }
 

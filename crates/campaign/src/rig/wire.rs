@@ -310,6 +310,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
     Ok(FedDut {
         device,
         packets,
+        are_new: made,
         first: None,
         choice: setup.choice.cloned(),
         unsettled: None,
