@@ -1,6 +1,6 @@
 //! Chains of functions: behind a host, in a row, in one switch; right packets, and who loses them, by name.
 
-use crate::lab::{Lab, Working, cores, told, wait_for};
+use crate::lab::{Lab, Working, cores, told, wait_for, weir};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -33,6 +33,14 @@ fn process(lab: &Lab, words: [&str; 2]) -> Option<i32> {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         let line: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
         line.windows(2).any(|pair| pair == words.map(str::as_bytes))
+    })
+}
+
+/// One of a lab's processes that was told this.
+fn told_to(lab: &Lab, word: &str) -> Option<i32> {
+    lab.devices().into_iter().find(|process| {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
     })
 }
 
@@ -292,6 +300,58 @@ fn chains_on_shared_memory_forward_right_packets_over_rings() {
     }
     assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     assert_eq!((lab.devices(), free_huge_pages()), (Vec::new(), free));
+}
+
+#[test]
+fn switches_on_shared_memory_forward_right_packets_and_end_with_its_owner() {
+    let _cores = cores();
+    if !can_share() {
+        return;
+    }
+    let free = free_huge_pages();
+    let axes = |dut| {
+        format!("nf = \"pipeline-a:16+l2fwd\"\ndut = \"{dut}\"\ndeployment = \"shared\"\ncores = \"shared\"")
+    };
+    let plan =
+        |dut, method| with_pages(&axes(dut), true, method).replace("flows:100", "conversations:100:16");
+    let lab = Lab::new(&plan("weir", METHOD));
+    let run = lab.measure(0);
+    is_whole(&run);
+    assert_eq!(names(&run.points[0]), ["primary", "weir 1 pipeline-a:16", "weir 2 l2fwd", "primary"]);
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    assert_eq!((lab.devices(), free_huge_pages()), (Vec::new(), free));
+
+    let lab = Lab::new(&plan("weir|nf", "[latency]\nloads = [\"10kpps\"]\nduration = \"30s\"\n"));
+    let mut working = Working::start(&mut lab.bench());
+    wait_for("traffic", || working.is_testing().then_some(()));
+    let owner = wait_for("the owner", || told_to(&lab, "--share"));
+    kill(Pid::from_raw(owner), Signal::SIGKILL).unwrap();
+    let output = working.end();
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let error = lab.stored().unwrap().points[0].error.clone().unwrap();
+    assert!(error.contains("primary: nf ended by itself (signal: 9"), "{error}");
+    wait_for("the others' end", || lab.devices().is_empty().then_some(()));
+    wait_for("the pages", || (free_huge_pages() == free).then_some(()));
+}
+
+#[test]
+fn a_switch_without_an_owner_of_its_memory_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |words: &[&str]| {
+        let output = weir().args(["switch", "--control", "none"]).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", told(&output));
+        told(&output)
+    };
+    let there = folder.path().to_str().unwrap();
+    for (words, says) in [
+        (vec!["--port", "ring:0:near"], "is of memory that another process shares"),
+        (vec!["--attach", there, "--port", "ring:0:near"], "no process shares memory in"),
+        (vec!["--attach", there, "--port", "null"], "write ring:N:near or ring:N:far"),
+        (vec!["--attach", there, "--huge-pages"], "cannot be used with"),
+    ] {
+        let told = refused(&words);
+        assert!(told.contains(says), "{words:?}: {told}");
+    }
 }
 
 #[test]

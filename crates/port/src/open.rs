@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_cpu::Tsc;
-use weir_dpdk::{Headers, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, SocketError};
+use weir_dpdk::{
+    Headers, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, RingEnd, Shared, SocketError,
+};
 
 /// A port that could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -63,6 +65,7 @@ enum Device {
     Dpdk(Port),
     Socket(Watch),
     Apart(Supervisor),
+    Ring,
     Null,
     Trace { received: Vec<Arc<Count>>, sent: Vec<Arc<Count>>, sink: Option<Sink> },
     Fault { inner: Box<OpenPort>, faults: Vec<Arc<Faults>> },
@@ -72,7 +75,8 @@ enum Device {
 ///
 /// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`,
 /// `trace:[RX][,tx=TX.pcap][,loop][,rate=RATE]` (RX is a capture or a lap), `untrusted:[core=N:]SPEC`, whose driver runs in a process of its
-/// own, or `fault:FAULTS:SPEC`, which is another of them that does wrong on purpose. Where a driver has fewer queues than
+/// own, or `fault:FAULTS:SPEC`, which is another of them that does wrong on purpose; an end of rings is opened by
+/// [`open_ring`]. Where a driver has fewer queues than
 /// asked for, the port gets as many as it has: [`OpenPort::queues`] says how many.
 ///
 /// # Errors
@@ -85,10 +89,27 @@ pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, Por
         Spec::Dpdk => open_dpdk(spec, config, pool)?,
         Spec::Socket(socket) => open_socket(&socket, config, pool)?,
         Spec::Apart(port) => open_apart(&port, config, pool)?,
+        Spec::Ring(_) => {
+            let reason = "an end of rings is of memory that another process shares (`weir switch --attach`)";
+            return Err(PortError::Spec { port: spec.to_owned(), reason: reason.to_owned() });
+        }
         Spec::Fault(faults, inner) => open_fault(&faults, &inner, config, pool)?,
     };
     let count = queues.len() as u16; // at most config.queues
     Ok(OpenPort { spec: spec.to_owned(), device, queues, count })
+}
+
+/// Opens an end of rings (`ring:N:near`, `ring:N:far`) of memory that this process has in common with others. It has one
+/// queue.
+///
+/// # Errors
+/// No such end, or one that is not this process's or was opened before.
+pub fn open_ring(spec: &str, shared: &mut Shared) -> Result<OpenPort, PortError> {
+    let wrong = |reason: String| PortError::Spec { port: spec.to_owned(), reason };
+    let end: RingEnd = spec.parse().map_err(wrong)?;
+    let (receiver, sender) = shared.take(end).map_err(|error| wrong(error.to_string()))?;
+    let queues = vec![(Rx::Ring(receiver), Tx::Ring(sender))];
+    Ok(OpenPort { spec: spec.to_owned(), device: Device::Ring, queues, count: 1 })
 }
 
 fn open_fault(
@@ -196,7 +217,7 @@ impl OpenPort {
             Device::Dpdk(port) => port.link_up(),
             Device::Socket(watch) => watch.link().0,
             Device::Apart(helper) => helper.link_up(),
-            Device::Null => true,
+            Device::Ring | Device::Null => true,
             Device::Trace { .. } => self.trouble().is_none(),
             Device::Fault { inner, .. } => inner.link_up(),
         }
@@ -220,7 +241,9 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.offers_marks(),
             Device::Fault { inner, .. } => inner.offers_marks(),
-            Device::Socket(_) | Device::Apart(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Apart(_) | Device::Ring | Device::Null | Device::Trace { .. } => {
+                Err(self.no_nic())
+            }
         }
     }
 
@@ -232,7 +255,9 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.mark_rule(spec, mask, mark),
             Device::Fault { inner, .. } => inner.mark_rule(spec, mask, mark),
-            Device::Socket(_) | Device::Apart(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Apart(_) | Device::Ring | Device::Null | Device::Trace { .. } => {
+                Err(self.no_nic())
+            }
         }
     }
 
@@ -246,7 +271,7 @@ impl OpenPort {
             Device::Dpdk(port) => port.mac(),
             Device::Socket(watch) => watch.link().1,
             Device::Apart(helper) => helper.mac(),
-            Device::Null | Device::Trace { .. } => [0; 6],
+            Device::Ring | Device::Null | Device::Trace { .. } => [0; 6],
             Device::Fault { inner, .. } => inner.mac(),
         }
     }
@@ -257,7 +282,7 @@ impl OpenPort {
             Device::Dpdk(port) => port.stats(),
             Device::Socket(watch) => watch.stats(),
             Device::Apart(helper) => helper.stats(),
-            Device::Null => PortStats::default(),
+            Device::Ring | Device::Null => PortStats::default(),
             Device::Fault { inner, .. } => inner.stats(),
             Device::Trace { received, sent, .. } => {
                 let sum = |counts: &[Arc<Count>]| {

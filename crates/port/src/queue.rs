@@ -3,7 +3,7 @@
 use crate::apart::{ApartRx, ApartTx};
 use crate::{FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
 use std::fmt;
-use weir_dpdk::{Burst, RxQueue, TxQueue};
+use weir_dpdk::{Burst, RingReceiver, RingSender, RxQueue, TxQueue};
 
 /// Packets that ended in a port, because they are longer than it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Rx {
     Socket(Box<SocketRx>),
     /// A driver in another process.
     Apart(Box<ApartRx>),
+    /// A ring of memory that several processes have in common.
+    Ring(RingReceiver),
     /// Nothing ever comes.
     Null,
     /// A capture is replayed.
@@ -62,6 +64,8 @@ pub enum Tx {
     Socket(SocketTx),
     /// A driver in another process.
     Apart(Box<ApartTx>),
+    /// A ring of memory that several processes have in common.
+    Ring(RingSender),
     /// All is taken and freed.
     Null,
     /// A capture is written.
@@ -78,6 +82,7 @@ impl Rx {
             Self::Dpdk(queue) => queue.receive(burst),
             Self::Socket(socket) => socket.receive(burst),
             Self::Apart(port) => port.receive(burst),
+            Self::Ring(ring) => ring.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
             Self::Decorated(other) => other.receive(burst),
@@ -89,7 +94,7 @@ impl Rx {
     #[inline]
     pub fn take_too_long(&mut self) -> TooLong {
         match self {
-            Self::Dpdk(_) | Self::Null => TooLong::default(),
+            Self::Dpdk(_) | Self::Ring(_) | Self::Null => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
             Self::Apart(port) => port.take_too_long(),
             Self::Trace(trace) => trace.take_too_long(),
@@ -103,7 +108,12 @@ impl Rx {
     pub fn take_emulated(&mut self) -> u64 {
         match self {
             Self::Decorated(other) => other.take_emulated(),
-            Self::Dpdk(_) | Self::Socket(_) | Self::Apart(_) | Self::Null | Self::Trace(_) => 0,
+            Self::Dpdk(_)
+            | Self::Socket(_)
+            | Self::Apart(_)
+            | Self::Ring(_)
+            | Self::Null
+            | Self::Trace(_) => 0,
         }
     }
 }
@@ -116,6 +126,7 @@ impl Tx {
             Self::Dpdk(queue) => queue.transmit(burst),
             Self::Socket(socket) => socket.transmit(burst),
             Self::Apart(port) => port.transmit(burst),
+            Self::Ring(ring) => ring.transmit(burst),
             Self::Null => {
                 let count = burst.len();
                 burst.clear();
@@ -131,7 +142,7 @@ impl Tx {
     #[inline]
     pub fn take_too_long(&mut self) -> TooLong {
         match self {
-            Self::Dpdk(_) | Self::Null | Self::Trace(_) => TooLong::default(),
+            Self::Dpdk(_) | Self::Ring(_) | Self::Null | Self::Trace(_) => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
             Self::Apart(port) => port.take_too_long(),
             Self::Fault(fault) => fault.take_too_long(),

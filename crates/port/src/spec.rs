@@ -6,6 +6,7 @@ use crate::apart::ApartSpec;
 use crate::driver;
 use crate::fault::FaultSpec;
 use std::path::PathBuf;
+use weir_dpdk::RingEnd;
 use weir_units::Pps;
 
 /// How the specs of trace ports begin.
@@ -37,6 +38,8 @@ pub(crate) enum Spec {
     Trace(TraceSpec),
     /// DPDK's, in a process of its own.
     Apart(ApartSpec),
+    /// An end of rings, in memory that several processes have in common.
+    Ring(RingEnd),
     /// Another port, by its spec, with faults.
     Fault(FaultSpec, String),
 }
@@ -69,6 +72,9 @@ impl Spec {
                 return Err(wrong("one fault port behind another: name all faults in one".to_owned()));
             }
             return Ok(Self::Fault(FaultSpec::parse(faults).map_err(wrong)?, inner.to_owned()));
+        }
+        if RingEnd::is_meant(text) {
+            return text.parse().map(Self::Ring).map_err(wrong);
         }
         if let Some(port) = text.strip_prefix(UNTRUSTED) {
             return ApartSpec::parse(port).map(Self::Apart).map_err(wrong);
@@ -169,6 +175,11 @@ pub fn is_apart(spec: &str) -> bool {
     }
 }
 
+/// Whether a spec is that of an end of rings, in memory that several processes have in common.
+pub fn is_ring(spec: &str) -> bool {
+    RingEnd::is_meant(spec)
+}
+
 /// Whether a spec needs DPDK to probe the PCI bus: it is a PCI address.
 pub fn is_pci(spec: &str) -> bool {
     device(spec).is_some_and(is_pci_name)
@@ -182,6 +193,15 @@ pub(crate) fn is_pci_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_of_rings_are_told_from_devices() {
+        assert_eq!(Spec::parse("ring:2:far").unwrap(), Spec::Ring(RingEnd { link: 2, far: true }));
+        assert!(is_ring("ring:2:far") && !is_ring("net_ring0"));
+        assert_eq!(device("ring:2:far"), None);
+        let error = check("ring:2:left").unwrap_err().to_string();
+        assert!(error.contains("write ring:N:near or ring:N:far"), "{error}");
+    }
 
     fn trace(text: &str) -> TraceSpec {
         match Spec::parse(text).unwrap() {

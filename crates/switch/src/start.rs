@@ -12,7 +12,7 @@ use weir_agent::channel::ChannelError;
 use weir_agent::private::SocketError;
 use weir_cpu::Tsc;
 use weir_datapath::{ControlError, Datapath};
-use weir_dpdk::{Eal, EalError};
+use weir_dpdk::{Eal, EalError, RingEnd, Shared, SharedError};
 
 /// Requests that wait for the switch at most; who asks when so many wait, waits too.
 const WAITING: usize = 64;
@@ -23,6 +23,12 @@ pub enum StartError {
     /// DPDK.
     #[error(transparent)]
     Eal(#[from] EalError),
+    /// The memory of another process.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
+    /// Rights that could not be given up.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
     /// The datapath.
     #[error("the datapath did not start: {0}")]
     Datapath(#[from] ControlError),
@@ -66,18 +72,47 @@ pub struct Finished {
 /// What is wrong, before a packet was received.
 pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, StartError> {
     let (control, metrics) = (settings.control.clone(), settings.metrics.clone());
-    let eal = Eal::init(settings.eal())?;
+    let memory = Memory::of(&settings)?;
     let (asks, inbox) = sync_channel(WAITING);
     // Whoever finds the address taken should not first have to wait for ports.
     let control = control.map(|path| ControlSocket::listen(&path, asks.clone())).transpose()?;
     let metrics = metrics.map(|at| MetricsServer::listen(&at, asks.clone())).transpose()?;
     let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get().hz() };
-    let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
+    let config = settings.datapath(drawn());
+    let datapath = match memory {
+        Memory::Own(eal) => Datapath::start(eal, config)?,
+        Memory::Others(shared) => Datapath::start_shared(*shared, config)?,
+    };
     let mut switch =
         Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
     // A controller finds the tables as they were configured.
     switch.connect(asks.clone())?;
     Ok(Running { switch, inbox, asks, control, metrics, about })
+}
+
+/// Where packets are kept.
+enum Memory {
+    Own(&'static Eal),
+    Others(Box<Shared>),
+}
+
+impl Memory {
+    /// Starts DPDK. Before other threads start, which are to see the same files as this one.
+    fn of(settings: &Settings) -> Result<Self, StartError> {
+        let Some(folder) = &settings.attach else { return Ok(Self::Own(Eal::init(settings.eal())?)) };
+        let end = |spec: &str| {
+            spec.parse::<RingEnd>().map_err(|_| {
+                StartError::Configuration(format!(
+                    "port `{spec}` is no end of rings, and devices are of the process that owns the memory; write \
+                     ring:N:near or ring:N:far"
+                ))
+            })
+        };
+        let ends = settings.ports.iter().map(|port| end(&port.spec)).collect::<Result<Vec<_>, _>>()?;
+        let shared = Shared::join(folder, "weir switch", &ends)?;
+        Confinement::joined(settings)?;
+        Ok(Self::Others(Box::new(shared)))
+    }
 }
 
 /// A seed that nobody can guess.

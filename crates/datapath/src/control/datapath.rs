@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use weir_cpu::{Ticks, Tsc};
-use weir_dpdk::{Eal, Pool};
+use weir_dpdk::{Eal, Pool, Shared};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
 use weir_port::Rx;
@@ -38,6 +38,14 @@ const FCS: usize = 4;
 
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
+
+/// Refuses a datapath without a core for a worker.
+fn some_core(config: &Config) -> Result<(), ControlError> {
+    if config.cores.is_empty() {
+        return Err(ControlError("no core is given for a worker; name at least one".to_owned()));
+    }
+    Ok(())
+}
 
 /// A running datapath. Dropping it stops it.
 pub struct Datapath {
@@ -74,6 +82,8 @@ pub struct Datapath {
     pub(crate) last: Vec<Snapshot>,
     /// What was seen of each worker's rounds.
     pub(crate) vitals: Vec<Vital>,
+    /// The memory of its packets, where it is another process's. Behind all that is in it.
+    pub(super) shared: Option<Shared>,
 }
 
 impl Datapath {
@@ -82,12 +92,34 @@ impl Datapath {
     /// # Errors
     /// Cores that are not there, no memory, a service's configuration.
     pub fn start(eal: &'static Eal, config: Config) -> Result<Self, ControlError> {
-        if config.cores.is_empty() {
-            return Err(ControlError("no core is given for a worker; name at least one".to_owned()));
+        some_core(&config)?;
+        let room = config.max_frame.bytes().max(config.room);
+        let pool = Pool::with_room(eal, config.buffers, room).map_err(told)?;
+        Self::start_with(eal, config, pool, None)
+    }
+
+    /// The same in memory that another process owns, by whose rings packets come and go ([`weir_port::open_ring`]); it has made
+    /// the packet buffers.
+    ///
+    /// # Errors
+    /// The same; several workers.
+    pub fn start_shared(shared: Shared, config: Config) -> Result<Self, ControlError> {
+        some_core(&config)?;
+        if config.cores.len() > 1 {
+            let why = "memory of another process has room for one worker of this one; name one core";
+            return Err(ControlError(why.to_owned()));
         }
+        let (eal, pool) = (shared.eal(), shared.pool().clone());
+        Self::start_with(eal, config, pool, Some(shared))
+    }
+
+    fn start_with(
+        eal: &'static Eal,
+        config: Config,
+        pool: Pool,
+        shared: Option<Shared>,
+    ) -> Result<Self, ControlError> {
         let seed = Seed::new(config.seed);
-        let pool =
-            Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
         let mut pipeline = Pipeline::new(seed, Vec::new(), config.coalescing);
         pipeline.selection = config.selection;
         let pipeline = Arc::new(pipeline);
@@ -135,6 +167,7 @@ impl Datapath {
             vitals: vec![Vital::default(); config.cores.len()],
             settled: (Nanos(0), Nanos(0)),
             config,
+            shared,
         };
         datapath.first_services()?;
         Ok(datapath)
@@ -150,9 +183,10 @@ impl Datapath {
         self.clock.at(Ticks::now())
     }
 
-    /// Packet buffers that are in use: in rings, and in workers' hands.
+    /// Packet buffers that are in use: in rings, and in workers' hands. Where they are another process's, only that one
+    /// can say, and this says none.
     pub fn buffers_in_use(&self) -> u32 {
-        self.pool.in_use()
+        if self.shared.is_some() { 0 } else { self.pool.in_use() }
     }
 
     /// Adds a port, while packets flow.
@@ -180,7 +214,7 @@ impl Datapath {
         self.all_answer()?;
         let mut opened = Vec::with_capacity(specs.len());
         for spec in specs {
-            match self.ports.open(spec, &self.config, &self.pool) {
+            match self.ports.open(spec, &self.config, (&self.pool, self.shared.as_mut())) {
                 Ok((number, queues)) => {
                     self.names.add_port(&spec.name, number);
                     opened.push((number, queues));
@@ -322,7 +356,7 @@ impl Datapath {
         let report = self.end()?;
         self.installer = Installer::default();
         self.ports = Ports::default();
-        Ok((report, self.pool.in_use()))
+        Ok((report, self.buffers_in_use()))
     }
 
     fn end(&mut self) -> Result<Report, ControlError> {

@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_cpu::Ticks;
-use weir_dpdk::{MarkError, Pool, PortConfig};
+use weir_dpdk::{MarkError, Pool, PortConfig, Shared};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
 
@@ -51,13 +51,16 @@ impl Ports {
         &mut self,
         spec: &PortSpec,
         config: &Config,
-        pool: &Pool,
+        (pool, shared): (&Pool, Option<&mut Shared>),
     ) -> Result<(PortNo, Queues), ControlError> {
         let number = self.number_for(spec)?;
         let setup =
             PortConfig { queues: spec.queues, descriptors: spec.descriptors, max_frame: config.max_frame };
-        let mut open = weir_port::open(&spec.spec, setup, pool)
-            .map_err(|error| ControlError(format!("port `{}`: {error}", spec.name)))?;
+        let opened = match shared {
+            Some(shared) if weir_port::is_ring(&spec.spec) => weir_port::open_ring(&spec.spec, shared),
+            _ => weir_port::open(&spec.spec, setup, pool),
+        };
+        let mut open = opened.map_err(|error| ControlError(format!("port `{}`: {error}", spec.name)))?;
         let place = (0..).find(|place| self.0.values().all(|held| held.place != *place)).unwrap_or(0);
         let queues: Queues = std::iter::from_fn(|| open.take_queue()).collect();
         let marks = config.tcam.map(|_| open.offers_marks());

@@ -17,6 +17,7 @@ use crate::model::requests::ControlError;
 use crate::stats::report::Report;
 use std::fmt;
 use std::time::Duration;
+use weir_dpdk::Shared;
 
 /// CPU time after which a worker is dead that has not come round.
 pub const SILENT: Duration = Duration::from_secs(5);
@@ -78,6 +79,11 @@ impl Datapath {
     /// A worker that is dead, if there is one. To be asked a few times a second.
     pub fn dead(&mut self) -> Option<Dead> {
         let clock = self.clock;
+        let (lost, first) = (self.shared.as_ref().and_then(Shared::lost), self.workers.first());
+        if let Some((why, first)) = lost.zip(first) {
+            let (worker, core) = (first.number, first.core);
+            return Some(Dead { worker, core, why: format!("cannot go on: {why}") });
+        }
         for (worker, vital) in self.workers.iter_mut().zip(&mut self.vitals) {
             let (number, core) = (worker.number, worker.core);
             let dead = |why| Some(Dead { worker: number, core, why });

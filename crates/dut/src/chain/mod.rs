@@ -115,8 +115,8 @@ fn crowded(functions: usize, placement: &Placement) -> Option<String> {
 /// Why a device cannot be one function of a chain.
 fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<String> {
     let is_ours = dut.name() == "nf" || dut.name() == "faulty";
-    if placement.deployment == Deployment::Shared && !is_ours {
-        return Some(format!("{} does not attach to another process's memory; nf does", dut.name()));
+    if placement.deployment == Deployment::Shared && !is_ours && dut.name() != "weir" {
+        return Some(format!("{} does not attach to another process's memory; nf and weir do", dut.name()));
     }
     let in_guest = placement.deployment == Deployment::Vm;
     if placement.pairs() > 1 && (in_guest || !(is_ours || dut.name() == "testpmd")) {
@@ -127,7 +127,10 @@ fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<Strin
         ));
     }
     if in_guest && guest::Inside::of(dut.name()).is_none() {
-        return Some(format!("{} is not known to run in a guest; nf, linux and testpmd are", dut.name()));
+        return Some(format!(
+            "{} is not known to run in a guest; nf, weir, linux and testpmd are",
+            dut.name()
+        ));
     }
     let inner = links::wiring(placement.deployment).filter(|_| !in_guest);
     if let Some(inner) = inner.filter(|inner| !dut.wirings().contains(inner)) {

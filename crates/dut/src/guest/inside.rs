@@ -1,15 +1,15 @@
 //! What runs in a guest: the device that is the function there, what its image holds, and the script that starts it.
 //!
 //! Each script ends in a program that forwards and obeys lines from the channel; what it prints beside that is on the
-//! console. `weir nf` and `testpmd` have their ports by PCI address, through `uio_pci_generic`, with memory in the
+//! console. `weir nf`, `weir switch` and `testpmd` have their ports by PCI address, through `uio_pci_generic`, with memory in the
 //! guest's huge pages; the kernel has them as `port0` and `port1`.
 
 use super::image::{Content, find};
 use crate::linux::{Setup, Step};
 use crate::wiring::INTERFACES;
-use crate::{DutError, StartRequest, eal, nf, testpmd};
+use crate::{DutError, StartRequest, eal, nf, testpmd, weir};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_trial::Guest;
 
 /// Where a guest's ports are on its PCI bus.
@@ -30,6 +30,8 @@ const AROUND: u16 = 18;
 pub(crate) enum Inside {
     /// `weir nf`, with a fault or without.
     Nf,
+    /// `weir switch`.
+    Weir,
     /// The guest's own kernel.
     Linux,
     /// DPDK's forwarder.
@@ -45,6 +47,7 @@ impl Inside {
     pub(crate) fn of(device: &str) -> Option<Self> {
         match crate::split(device).0 {
             "nf" | "faulty" => Some(Self::Nf),
+            "weir" => Some(Self::Weir),
             "linux" => Some(Self::Linux),
             "testpmd" => Some(Self::Testpmd),
             _ => None,
@@ -58,7 +61,8 @@ impl Inside {
             Ok::<_, DutError>((find(name).ok_or(missing)?, name))
         };
         Ok(match self {
-            Self::Nf => Content {
+            // One program is both.
+            Self::Nf | Self::Weir => Content {
                 kind: "nf",
                 modules: &[MODULES[0], MODULES[1], MODULES[2], "uio_pci_generic"],
                 programs: vec![(nf::program()?, "weir")],
@@ -113,6 +117,16 @@ impl Inside {
                 words.extend(nf::arguments(&there));
                 words.extend(["--memory".to_owned(), megabytes.to_string()]);
                 Ok(format!("{}{} <>{CHANNEL} >&0\n", taken(megabytes), quoted(&words)))
+            }
+            Self::Weir => {
+                let weir::InGuest { files, words: arguments } = weir::in_guest(&there, Path::new("/tmp"))?;
+                let mut script = taken(megabytes) + OVERCOMMIT;
+                for (path, text) in files {
+                    let _ = write!(script, "cat >{} <<'END'\n{text}END\n", path.display());
+                }
+                let memory = ["--memory".to_owned(), megabytes.to_string()];
+                let words = [vec!["weir".to_owned()], arguments, memory.to_vec()].concat();
+                Ok(format!("{script}{} <>{CHANNEL} >&0\n", quoted(&words)))
             }
             Self::Testpmd => {
                 let mut words = vec![testpmd::PROGRAM.to_owned()];
@@ -178,6 +192,9 @@ fn taken(megabytes: u64) -> String {
     script
 }
 
+/// Tables of connections are reserved for their largest size, which is more than a guest has, and filled as needed.
+const OVERCOMMIT: &str = "echo 1 >/proc/sys/vm/overcommit_memory\n";
+
 /// iproute2 by its path: busybox's shell may take its own applet for a name alone, which reads no batches.
 const IP: &str = "/bin/ip";
 
@@ -240,6 +257,23 @@ mod tests {
         assert!(text.contains("'--core' '1'") && text.contains("'--huge-pages'"), "{text}");
         assert!(text.contains("'--fault' 'drop:1e-3'") && text.ends_with(" <>/dev/vport0p1 >&0\n"), "{text}");
         assert!(!text.contains("net_virtio_user"), "{text}");
+    }
+
+    #[test]
+    fn our_switch_has_its_flows_in_a_file_of_the_guest_and_no_controller() {
+        let text = script("weir:nocoalesce", "pipeline-b:16".parse().unwrap(), 1);
+        assert!(text.contains("cat >/tmp/flows.txt <<'END'\n") && text.contains("\nEND\n"), "{text}");
+        assert!(text.contains("cat >/tmp/services.toml <<'END'\n[service.transcoder]"), "{text}");
+        let line = text.lines().last().unwrap();
+        assert!(
+            line.starts_with("'weir' 'switch' '--config' '/tmp/services.toml' '--flows' '/tmp/flows.txt'")
+        );
+        assert!(line.contains("'--port' 'p1=0000:00:10.0'") && line.contains("'--no-coalescing'"), "{line}");
+        assert!(!line.contains("--listen") && line.ends_with(" <>/dev/vport0p1 >&0"), "{line}");
+        let folder = Folder::new().unwrap();
+        let request = StartRequest { variant: "idle=7", ..request(Nf::L2Fwd, &[], &folder) };
+        let refused = Inside::Weir.script(&request, Guest::default()).unwrap_err().to_string();
+        assert!(refused.contains("this one is in a guest"), "{refused}");
     }
 
     #[test]

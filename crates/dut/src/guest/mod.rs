@@ -19,7 +19,7 @@ mod qemu;
 pub(crate) use inside::Inside;
 
 use crate::process::Process;
-use crate::{Adapter as _, Counters, DutError, RunningDut, StartRequest, cpu, nf, testpmd};
+use crate::{Adapter as _, Counters, DutError, RunningDut, StartRequest, cpu, nf, testpmd, weir};
 use kernel::Kernel;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -114,6 +114,9 @@ impl Running {
             self.process.say("start")?;
             return testpmd::Testpmd.version();
         }
+        if self.inside == Inside::Weir {
+            return self.until(weir::forwards);
+        }
         self.until(nf::first::<nf::Ready>).map(|ready| ready.version)
     }
 
@@ -185,6 +188,7 @@ impl RunningDut for Running {
     fn counters(&mut self) -> Result<Counters, DutError> {
         let counters = match self.inside {
             Inside::Testpmd => testpmd::ask(&mut self.process, self.ports),
+            Inside::Weir => weir::ask(&mut self.process),
             Inside::Nf | Inside::Linux => nf::ask(&mut self.process),
         };
         let counters = counters.map_err(|error| self.told(error))?;

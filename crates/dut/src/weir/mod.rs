@@ -24,9 +24,9 @@ use crate::openflow::feed::Feed;
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
-use crate::{Adapter, Counters, DutError, FlowChannel, RunningDut, StartRequest, cpu};
+use crate::{Adapter, Counters, DutError, FlowChannel, RunningDut, Sharing, StartRequest, cpu};
 use answers::{Ready, Stats};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use variant::Variant;
 use weir_trial::{BACKENDS, Nf, Server, Split, cipher};
@@ -34,8 +34,10 @@ use weir_units::Nanos;
 
 const NAME: &str = "weir";
 
-/// Its socket for controllers, in the device's folder.
+/// Its socket for controllers, in the device's folder, its flow entries, and its services that have a key.
 const SOCKET: &str = "openflow.sock";
+const FLOWS: &str = "flows.txt";
+const SERVICES: &str = "services.toml";
 
 /// What counts the changes of its flow entries, among its details.
 const CHANGES: &str = "changes";
@@ -158,10 +160,13 @@ fn launch_with(
     let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
     let flows = flows + &idle_routes(table, variant.idle);
     let patience = patience(&flows);
-    let flows = request.folder.write("flows.txt", &flows)?;
+    let files = Files {
+        flows: request.folder.write(FLOWS, &flows)?,
+        keyed: keyed(request.nf).map(|text| request.folder.write(SERVICES, &text)).transpose()?,
+        socket: Some(request.folder.file(SOCKET)),
+    };
     let cores = variant.cores(request).map_err(unsupported)?;
-    let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
-    let arguments = [arguments(request, &variant, &cores, (&flows, keyed.as_deref())), options].concat();
+    let arguments = [arguments(request, &variant, &cores, &files), options].concat();
     let apart = variant.program.is_some() || variant.changes > 0;
     if let Some(server) = request.far.filter(|_| apart) {
         let reason =
@@ -192,20 +197,69 @@ fn patience(flows: &str) -> Duration {
     PATIENCE + Duration::from_secs(flows.lines().count() as u64 / ENTRIES_A_SECOND)
 }
 
-/// The command line behind the program's name. Files are those of flows and, where there is one, of the services
-/// that have a key.
-fn arguments(
-    request: &StartRequest<'_>,
-    variant: &Variant,
-    cores: &[usize],
-    (flows, keyed): (&Path, Option<&Path>),
-) -> Vec<String> {
+/// The switch in a guest: what is written there, by path, and the words behind the program's name.
+pub(crate) struct InGuest {
+    pub(crate) files: Vec<(PathBuf, String)>,
+    pub(crate) words: Vec<String>,
+}
+
+/// How it is started in a guest, where it has files in a folder and no controller.
+pub(crate) fn in_guest(request: &StartRequest<'_>, folder: &Path) -> Result<InGuest, DutError> {
+    let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+    let variant = Variant::parse(request.variant).map_err(unsupported)?;
+    if variant.program.is_some() || variant.idle > 0 || variant.changes > 0 || variant.workers > 1 {
+        let settings = "`at=PATH`, `idle=N`, `changes=N` and `workers=N`";
+        return Err(unsupported(format!(
+            "{settings} are of a switch on this machine, and this one is in a guest"
+        )));
+    }
+    let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
+    let keyed = keyed(request.nf);
+    let files = Files {
+        flows: folder.join(FLOWS),
+        keyed: keyed.as_ref().map(|_| folder.join(SERVICES)),
+        socket: None,
+    };
+    let words = arguments(request, &variant, &request.workers(), &files);
+    let keyed = files.keyed.zip(keyed);
+    Ok(InGuest { files: std::iter::once((files.flows, flows)).chain(keyed).collect(), words })
+}
+
+/// What it says that it is, once it forwards.
+pub(crate) fn forwards(lines: &[&str]) -> Option<String> {
+    first::<Ready>(lines).filter(|ready| ready.ready).map(|ready| ready.version)
+}
+
+/// Asks it for its counters; its CPU time is what it says.
+pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
+    let mark = process.mark();
+    let asked = Instant::now();
+    process.say("stats")?;
+    let stats: Stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
+    let at = asked + asked.elapsed() / 2;
+    let details = stats.details();
+    let cpu = Nanos(details.get("cpu_ns").copied().unwrap_or(0));
+    let counters = Counters::new(stats.received, stats.sent, cpu, at);
+    Ok(Counters { details, ports: stats.ports(), states: stats.states, ..counters })
+}
+
+/// The files that a command line names.
+struct Files {
+    flows: PathBuf,
+    /// Of the services that have a key, where there are some.
+    keyed: Option<PathBuf>,
+    /// For controllers.
+    socket: Option<PathBuf>,
+}
+
+/// The command line behind the program's name.
+fn arguments(request: &StartRequest<'_>, variant: &Variant, cores: &[usize], files: &Files) -> Vec<String> {
     let mut arguments = vec!["switch".to_owned()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    if let Some(keyed) = keyed {
+    if let Some(keyed) = &files.keyed {
         add("--config", keyed.display().to_string());
     }
-    add("--flows", flows.display().to_string());
+    add("--flows", files.flows.display().to_string());
     for (number, port) in (1..).zip(request.ports) {
         add("--port", format!("p{number}={port}"));
     }
@@ -218,12 +272,19 @@ fn arguments(
     if request.queues > 1 {
         add("--queues", request.queues.to_string());
     }
-    add("--buffers", eal::buffers(request).to_string());
     add("--max-frame", request.max_frame.bytes().to_string());
     add("--control", "stdio".to_owned());
-    add("--listen", format!("punix:{}", request.folder.file(SOCKET).display()));
-    if request.huge_pages {
-        arguments.push("--huge-pages".to_owned());
+    if let Some(socket) = &files.socket {
+        add("--listen", format!("punix:{}", socket.display()));
+    }
+    match request.sharing {
+        Some(Sharing { folder, .. }) => {
+            arguments.extend(["--attach".to_owned(), folder.display().to_string()]);
+        }
+        None => {
+            arguments.extend(["--buffers".to_owned(), eal::buffers(request).to_string()]);
+            arguments.extend(request.huge_pages.then(|| "--huge-pages".to_owned()));
+        }
     }
     let waits = variant.options.iter().any(|option| option == "--poll");
     if request.shared_core && !waits {
@@ -269,34 +330,25 @@ impl RunningDut for Running {
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        let mark = self.process.mark();
-        let asked = Instant::now();
-        self.process.say("stats")?;
-        let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
-        let at = asked + asked.elapsed() / 2;
-        let pid = self.process.pid();
-        let cpu = self
-            .threads
-            .iter()
-            .filter_map(|thread| cpu::thread_cpu(pid, *thread))
-            .map(|cpu| cpu.0)
-            .sum::<u64>();
-        let mut details = stats.details();
+        let mut counters = ask(&mut self.process)?;
         // On another machine it says itself what it took.
-        let cpu = if self.threads.is_empty() { details.get("cpu_ns").copied().unwrap_or(0) } else { cpu };
+        if !self.threads.is_empty() {
+            let pid = self.process.pid();
+            let used = self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread));
+            counters.cpu = Nanos(used.map(|cpu| cpu.0).sum());
+        }
         if let Some(feed) = &self.feed {
             let refused = |why: &str| DutError::Answer {
                 dut: NAME,
                 answer: why.to_owned(),
                 expected: "that it takes each change of its flow entries",
             };
-            details.insert(CHANGES.to_owned(), feed.done().map_err(refused)?);
+            counters.details.insert(CHANGES.to_owned(), feed.done().map_err(refused)?);
         }
         // What stands for a NIC's work is none of the switch's.
-        let emulated = details.get("hints emulated_ns").copied().unwrap_or(0);
-        let cpu = cpu.saturating_sub(emulated);
-        let counters = Counters::new(stats.received, stats.sent, Nanos(cpu), at);
-        Ok(Counters { details, ports: stats.ports(), states: stats.states, ..counters })
+        let emulated = counters.details.get("hints emulated_ns").copied().unwrap_or(0);
+        counters.cpu = Nanos(counters.cpu.0.saturating_sub(emulated));
+        Ok(counters)
     }
 
     fn pace(&self) -> Option<(&'static str, f64)> {
@@ -339,8 +391,12 @@ mod tests {
         let request = request(nf.parse().unwrap(), &ports, &folder);
         let variant = Variant::parse(variant).unwrap();
         let cores = variant.cores(&request).unwrap();
-        let keyed = keyed(request.nf).map(|_| Path::new("/f/services.toml"));
-        let line = arguments(&request, &variant, &cores, (Path::new("/f/flows.txt"), keyed)).join(" ");
+        let files = Files {
+            flows: "/f/flows.txt".into(),
+            keyed: keyed(request.nf).map(|_| "/f/services.toml".into()),
+            socket: Some(folder.file(SOCKET)),
+        };
+        let line = arguments(&request, &variant, &cores, &files).join(" ");
         line.replace(&folder.path().display().to_string(), "/f")
     }
 
@@ -349,7 +405,7 @@ mod tests {
         assert_eq!(
             line("l2fwd", "nocoalesce"),
             "switch --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
-             --core 3 --buffers 16384 --max-frame 64 --control stdio --listen punix:/f/openflow.sock --no-coalescing"
+             --core 3 --max-frame 64 --control stdio --listen punix:/f/openflow.sock --buffers 16384 --no-coalescing"
         );
     }
 
@@ -416,7 +472,7 @@ mod tests {
         assert_eq!((Weir.queues("workers=2"), Weir.queues("")), (2, 1));
         assert!(crate::check_variant("weir:fast").unwrap_err().contains("nocoalesce"));
         assert!(
-            line("l2fwd", "tcam=8+adaptive=50us").ends_with("/openflow.sock --tcam 8 --poll adaptive:50us")
+            line("l2fwd", "tcam=8+adaptive=50us").ends_with(" --buffers 16384 --tcam 8 --poll adaptive:50us")
         );
     }
 }

@@ -76,6 +76,8 @@ pub struct Settings {
     pub cores: Vec<usize>,
     /// Whether packets are kept in huge pages.
     pub huge_pages: bool,
+    /// The folder of another process's memory, which is used instead of memory of its own.
+    pub attach: Option<PathBuf>,
     /// Mebibytes for DPDK; what the buffers take and some, if none.
     pub memory_mib: Option<u32>,
     /// Packet buffers.
@@ -127,6 +129,7 @@ impl Default for Settings {
         Self {
             cores: Vec::new(),
             huge_pages: false,
+            attach: None,
             memory_mib: None,
             buffers: BUFFERS,
             max_frame: FrameSize::new(MAX_FRAME).expect("a legal size"),

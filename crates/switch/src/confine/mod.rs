@@ -119,6 +119,12 @@ impl Confinement {
         Ok(Self { user, xdp: rights.xdp(), rights, filters: settings.seccomp, sockets })
     }
 
+    /// Gives up what only joining another process's memory needed.
+    pub(crate) fn joined(settings: &Settings) -> Result<(), ConfineError> {
+        let rights = Rights::of(settings.ports.iter().map(|port| port.spec.as_str()));
+        rights.have_joined().map_err(ConfineError::Capabilities)
+    }
+
     /// Gives up what only the start needed. `each_worker` has every worker's thread do something between two bursts.
     ///
     /// # Errors

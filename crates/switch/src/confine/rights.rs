@@ -12,6 +12,8 @@ pub(super) struct Rights {
     start: CapsHashSet,
     /// To be opened or closed later.
     later: CapsHashSet,
+    /// To join another process's memory, and not after that.
+    joining: CapsHashSet,
 }
 
 /// Kinds of ports by how their specs begin, and what they need later, and at the start alone.
@@ -35,6 +37,10 @@ const RAW: &[Capability] = &[Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN]
 /// What a physical port needs at the start: physical addresses of memory, and registers.
 const CARD: &[Capability] = &[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_RAWIO];
 
+/// What ends of rings need until the memory that they are in is joined: another process's mount namespace, found by its number.
+const JOINING: &[Capability] =
+    &[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_CHROOT, Capability::CAP_SYS_PTRACE];
+
 /// What a start may need whatever the ports: memory, cores, low TCP ports, folders of others.
 const START: &[Capability] = &[
     Capability::CAP_DAC_OVERRIDE,
@@ -53,7 +59,8 @@ const ROOT: &[Capability] = &[Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN
 impl Rights {
     /// What ports of these specs need.
     pub(super) fn of<'a>(specs: impl Iterator<Item = &'a str>) -> Self {
-        let (mut start, mut later) = (CapsHashSet::new(), CapsHashSet::new());
+        let (mut start, mut later, mut joining) =
+            (CapsHashSet::new(), CapsHashSet::new(), CapsHashSet::new());
         for spec in specs {
             // A port with faults stands behind them.
             let faulty = spec.strip_prefix("fault:").and_then(|spec| spec.split_once(':'));
@@ -65,9 +72,12 @@ impl Rights {
             if weir_port::is_pci(spec) {
                 start.extend(CARD);
             }
+            if weir_port::is_ring(spec) {
+                joining.extend(JOINING);
+            }
         }
         start.extend(&later);
-        Self { start, later }
+        Self { start, later, joining }
     }
 
     /// Whether a port needs a program in the kernel.
@@ -78,9 +88,17 @@ impl Rights {
     /// Gives up all but what the start needs.
     pub(super) fn keep_for_start(&self, becomes_user: bool) -> Result<(), String> {
         let mut wanted = self.start.clone();
+        wanted.extend(&self.joining);
         wanted.extend(START);
         wanted.extend(if becomes_user { BECOME } else { ROOT });
         keep(&wanted)
+    }
+
+    /// Gives up what only joining another process's memory needed.
+    pub(super) fn have_joined(&self) -> Result<(), String> {
+        let had = caps::read(None, CapSet::Permitted).map_err(|error| error.to_string())?;
+        let gone = |one: &Capability| self.joining.contains(one) && !self.start.contains(one);
+        keep(&had.into_iter().filter(|one| !gone(one)).collect())
     }
 
     /// Has the capabilities outlive the change of user, on this thread.
@@ -155,6 +173,12 @@ mod tests {
         assert!(of(&["null", "net_af_xdp0,iface=eth1"]).xdp());
         let card = of(&["0000:01:00.0"]);
         assert!(card.later.is_empty() && card.start.contains(&Capability::CAP_SYS_RAWIO));
+        let ring = of(&["ring:0:near"]);
+        assert!(
+            ring.start.is_empty()
+                && ring.later.is_empty()
+                && ring.joining.contains(&Capability::CAP_SYS_PTRACE)
+        );
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(super) struct Options {
     /// Keep packets in huge pages, which the machine must have set aside
     #[arg(long)]
     huge_pages: bool,
+    /// Keep packets in the memory that another process shares in this folder (`weir nf --share`), with ports ring:N:near and ring:N:far; takes root
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["huge_pages", "memory", "buffers"])]
+    attach: Option<PathBuf>,
     /// Mebibytes for DPDK [default: what the buffers take, and some]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
     memory: Option<u32>,
@@ -189,6 +192,7 @@ impl Options {
             settings.cores.clone_from(&self.cores);
         }
         settings.huge_pages |= self.huge_pages;
+        settings.attach = self.attach.clone().or(settings.attach);
         settings.memory_mib = self.memory.or(settings.memory_mib);
         settings.buffers = self.buffers.unwrap_or(settings.buffers);
         if let Some(bytes) = self.max_frame {
