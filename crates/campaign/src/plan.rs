@@ -237,6 +237,7 @@ fn comes_in(trace: &TraceName, sizes: Sizes) -> bool {
     match (trace, trace.default_sizes()) {
         (TraceName::T2 | TraceName::Gateway { stripped: true, .. } | TraceName::Tcp(_), own) => sizes == own,
         (_, Sizes::Recorded) => sizes == Sizes::Recorded,
+        (TraceName::Vxlan(_), _) => matches!(sizes, Sizes::Fixed(size) if size >= TraceName::LEAST_TUNNELED),
         _ => sizes != Sizes::Recorded,
     }
 }

@@ -263,7 +263,7 @@ fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
         &error("nf = \"l3fw:10\"", ""),
         &[
             "unknown nf `l3fw`",
-            "allowed: l2fwd, l3fwd, firewall, exposed, l2, pipeline-a",
+            "allowed: l2fwd, l3fwd, firewall, exposed, l2, l2-nfpa, pipeline-a",
             "did you mean `l3fwd`?",
         ],
     );

@@ -51,6 +51,7 @@ fn nf() -> impl Strategy<Value = Nf> {
         (1..=Nf::MAX_ENTRIES).prop_map(|routes| Nf::L3Fwd { routes }),
         (1..=Nf::MAX_ENTRIES).prop_map(|rules| Nf::Firewall { rules }),
         (2..=Nf::MAX_ENTRIES).prop_map(|stations| Nf::L2 { stations }),
+        (1..=Nf::MOST_NFPA_ADDRESSES).prop_map(|addresses| Nf::L2Nfpa { addresses }),
         (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineA { entries }),
         (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineB { entries }),
         (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineC { entries }),

@@ -577,6 +577,7 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         | NfKind::Firewall
         | NfKind::Exposed
         | NfKind::L2
+        | NfKind::L2Nfpa
         | NfKind::PipelineA
         | NfKind::PipelineAFew
         | NfKind::PipelineB

@@ -178,7 +178,7 @@ impl Oracle {
             }
             Nf::L3Fwd { .. } => self.routed(frame),
             Nf::Firewall { .. } | Nf::Exposed { .. } => self.filtered(in_port, frame),
-            Nf::L2 { .. } => match self.gateway.switched(in_port, frame) {
+            Nf::L2 { .. } | Nf::L2Nfpa { .. } => match self.gateway.switched(in_port, frame) {
                 Ok(port) => Expected::Forward { port, frame: frame.to_vec() },
                 Err(reason) => Expected::Drop(reason),
             },

@@ -277,7 +277,11 @@ fn pipeline_c_gives_a_connection_to_any_backend_of_the_far_side_but_to_one() {
 
 #[test]
 fn l2_forwards_by_destination_address_alone() {
-    let nf = Nf::L2 { stations: 500 };
+    l2_forwards(Nf::L2 { stations: 500 });
+    l2_forwards(Nf::L2Nfpa { addresses: 500 });
+}
+
+fn l2_forwards(nf: Nf) {
     let oracle = Oracle::new(nf);
     for station in nf.stations() {
         let mut frame = frame([1; 4], [2; 4], 0, (1, 2));

@@ -52,7 +52,7 @@ pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
     BACKENDS, Backend, CLIENT_PORTS, Chain, ChainError, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE,
     DENIED_SOURCE_PORT, FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_NETWORK, NAT_OCTET, Network,
-    Nf, NfKind, ParseNfError, Station,
+    Nf, NfKind, ParseNfError, Station, TESTER_MACS, nfpa_mac,
 };
 pub use node::NodeUse;
 pub use offloads::{Offload, Offloads, OffloadsError};

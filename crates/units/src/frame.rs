@@ -33,11 +33,11 @@ impl FrameSize {
     pub const MAX: Self = Self(9_022);
 
     /// A checked size.
-    pub fn new(bytes: u32) -> Result<Self, FrameSizeError> {
-        match u16::try_from(bytes) {
-            Ok(size) if (Self::MIN.0..=Self::MAX.0).contains(&size) => Ok(Self(size)),
-            _ => Err(FrameSizeError(bytes)),
+    pub const fn new(bytes: u32) -> Result<Self, FrameSizeError> {
+        if bytes < Self::MIN.0 as u32 || bytes > Self::MAX.0 as u32 {
+            return Err(FrameSizeError(bytes));
         }
+        Ok(Self(bytes as u16))
     }
 
     /// Bytes with FCS.

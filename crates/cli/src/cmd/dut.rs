@@ -79,6 +79,7 @@ fn kinds() -> Vec<Nf> {
         Nf::Firewall { rules: 2 },
         Nf::Exposed { fields: 1 },
         Nf::L2 { stations: 2 },
+        Nf::L2Nfpa { addresses: 1 },
         Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
         Nf::PipelineAFew { entries: Nf::LEAST_PIPELINE_ENTRIES },
         Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },

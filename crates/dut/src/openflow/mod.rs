@@ -44,7 +44,7 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
         Nf::L2Fwd => Ok(forward("")),
         Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
         Nf::Firewall { .. } | Nf::Exposed { .. } => firewall(&nf.rules()),
-        Nf::L2 { .. } => Ok(gateway::l2(&nf.stations())),
+        Nf::L2 { .. } | Nf::L2Nfpa { .. } => Ok(gateway::l2(&nf.stations())),
         Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
             gateway::pipeline(nf, dialect)
         }

@@ -29,7 +29,8 @@ pub(super) fn stations(nf: Nf, plain: Probe, direction: usize) -> Vec<Vec<u8>> {
         let (source, destination) = plain.ports;
         let ports = if direction == 0 { (client, destination) } else { (source, client) };
         let mut stranger = station.mac;
-        stranger[5] ^= 1;
+        // Of numbered addresses, one beside a station's is another's.
+        stranger[1] ^= 0x80;
         frames.extend(
             [station.mac, stranger].map(|mac| Probe { macs: to(mac, plain.macs), ports, ..plain }.frame()),
         );

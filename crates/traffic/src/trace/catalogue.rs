@@ -35,7 +35,7 @@ pub struct Entry {
 const ANY: &str = "any";
 
 /// All named traces, in the order people read them.
-pub const ENTRIES: [Entry; 23] = [
+pub const ENTRIES: [Entry; 24] = [
     Entry { name: "simple", summary: "1 flow, every header alike", source: NFPA, sizes: ANY },
     Entry { name: "tr2e", summary: "100 flows, 100 destination MAC addresses", source: NFPA, sizes: ANY },
     Entry { name: "tr2i", summary: "100 flows, 100 destination IP addresses", source: NFPA, sizes: ANY },
@@ -92,6 +92,12 @@ pub const ENTRIES: [Entry; 23] = [
         summary: "N pairs of addresses, 1 to 65,536, with other UDP ports in each of up to 64 laps",
         source: "Weir",
         sizes: ANY,
+    },
+    Entry {
+        name: "vxlan:N",
+        summary: "N UDP flows, 1 to 65,536, inside VXLAN tunnels (RFC 7348) between up to 100 pairs of endpoints",
+        source: "Weir",
+        sizes: "114 and more",
     },
     Entry {
         name: "tcp:N",
@@ -300,7 +306,7 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
         TraceName::Tr5dl => {
             exactly(&[(Flows, 64_500.0), (SourceAddresses, 6_450.0), (DestinationAddresses, 1.0)])
         }
-        TraceName::Flows(flows) => exactly(&[(Flows, f64::from(*flows))]),
+        TraceName::Flows(flows) | TraceName::Vxlan(flows) => exactly(&[(Flows, f64::from(*flows))]),
         TraceName::Shuffled(flows) => exactly(&[(Flows, f64::from(*flows))]),
         TraceName::NewPorts(pairs) => exactly(&[
             (Flows, f64::from(super::synthetic::flows(name))),

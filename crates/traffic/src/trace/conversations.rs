@@ -316,7 +316,7 @@ fn tcp(template: Template, flow: &Flow, k: u32, control: u8, size: u16) -> (Head
     if size == SMALL {
         head.0[network + HEADERS..].fill(0);
     }
-    template.emit(flow, &mut head);
+    template.write_link(flow, &mut head.0);
     let ip = ipv4_of(flow, ipv4::TCP, (TcpRepr::BYTES + payload_len) as u16);
     ip.emit(&mut head.0[network..]);
     // Both sides start from numbers of their own; SYN counts as one.

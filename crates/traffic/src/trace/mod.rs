@@ -8,6 +8,7 @@
 //! - [`catalogue`]: the traces by name, what the papers count in each, and where they say so;
 //! - [`sizes`]: frame sizes: fixed, IMIX, and the web cluster's distribution;
 //! - [`synthetic`]: addresses, ports and headers of the generated flows;
+//! - `tunnels`: flows inside VXLAN tunnels;
 //! - [`conversations`]: SoftFlow's T1 and T2, over addresses of their own or (`sites`) over the tables of a pipeline;
 //! - [`gateway`]: flows made for the tables of a function;
 //! - [`table`]: frames in memory; [`source`]: a cursor over a table or stream;
@@ -36,6 +37,7 @@ mod rules;
 mod share;
 mod sites;
 mod spec;
+mod tunnels;
 
 pub use capture::{CaptureOptions, CutPackets};
 pub use error::TraceError;

@@ -5,13 +5,14 @@ use super::catalogue::{self, MAX_FLOWS};
 use super::rewrite::{Ipv4Prefix, Rewrite, VlanChange};
 use super::source::{FrameSource, Laps, TableCursor};
 use super::stream::PcapStream;
-use super::{FrameTable, Sizes, TraceError, conversations, gateway, rules, synthetic};
+use super::{FrameTable, Sizes, TraceError, conversations, gateway, rules, synthetic, tunnels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_trial::Nf;
+use weir_units::FrameSize;
 use weir_wire::MacAddress;
 
 /// MAC addresses in the table that `l2flows:N` is made for: [`Nf::PIPELINE_ENTRIES`].
@@ -74,6 +75,8 @@ pub enum TraceName {
     },
     /// So many flows over a flow table of a user's own.
     Rules(u32),
+    /// So many UDP flows inside VXLAN tunnels.
+    Vxlan(u32),
     /// SoftFlow's T1 or T2, modelled over the tables of its pipelines.
     Gateway {
         /// Whether the payload is stripped, as T2's is.
@@ -94,6 +97,9 @@ pub enum TraceName {
 }
 
 impl TraceName {
+    /// The least frame of `vxlan:N`.
+    pub const LEAST_TUNNELED: FrameSize = tunnels::LEAST_SIZE;
+
     /// Reads a name; what is no name but an existing file is a capture.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let text = text.trim();
@@ -115,6 +121,7 @@ impl TraceName {
                 Some(("zipf", number)) => Self::Zipf(up_to(name, number, synthetic::ZIPF_LAP)?),
                 Some(("newports", number)) => Self::NewPorts(up_to(name, number, synthetic::MOST_SHUFFLED)?),
                 Some(("rules", number)) => Self::Rules(flow_count(name, number)?),
+                Some(("vxlan", number)) => Self::Vxlan(up_to(name, number, tunnels::MOST_TUNNELED)?),
                 Some(("tcp", number)) => Self::Tcp(up_to(name, number, conversations::MOST_TCP)?),
                 Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
                 Some((of @ ("t1" | "t2"), numbers)) => {
@@ -219,6 +226,18 @@ impl TraceName {
                 | Self::Gateway { entries: of, .. },
             ) => (*of == stations, format!("l2flows:N:{stations}")),
             (Nf::L2 { stations }, _) => (false, format!("l2flows:N:{stations}")),
+            (Nf::L2Nfpa { addresses }, Self::Tr2e | Self::Tr3e | Self::Tr4e) => {
+                let wanted = synthetic::flows(self);
+                if addresses < wanted {
+                    return Err(format!(
+                        "{nf} drops the packets of {self} to addresses that it has no entries for; write l2-nfpa:{wanted}"
+                    ));
+                }
+                (true, String::new())
+            }
+            (Nf::L2Nfpa { .. }, _) => (false, "tr2e, tr3e or tr4e".to_owned()),
+            // What comes back has another port of its own, and is of no connection.
+            (Nf::Nat { .. }, Self::Vxlan(_)) => (false, "flows:N".to_owned()),
             (Nf::L3Fwd { .. } | Nf::Nat { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
             _ => match nf.pipeline_tables() {
                 Some(tables) => {
@@ -253,6 +272,7 @@ impl TraceName {
     pub const fn default_sizes(&self) -> Sizes {
         match self {
             Self::T1 | Self::Gateway { stripped: false, .. } | Self::Capture(_) => Sizes::Recorded,
+            Self::Vxlan(_) => Sizes::Fixed(tunnels::USUAL_SIZE),
             _ => Sizes::SMALLEST,
         }
     }
@@ -323,6 +343,7 @@ impl fmt::Display for TraceName {
                 f.pad(&format!("l2flows:{count}"))
             }
             Self::L2Flows { count, stations } => f.pad(&format!("l2flows:{count}:{stations}")),
+            Self::Vxlan(flows) => f.pad(&format!("vxlan:{flows}")),
             Self::Colocated(fields) => f.pad(&format!("tse-colocated:{fields}")),
             Self::General(packets) => f.pad(&format!("tse-general:{packets}")),
             Self::Gateway { stripped, entries, part } => {
@@ -541,6 +562,7 @@ impl TraceSpec {
             TraceName::T1 | TraceName::T2 => conversations::build(self),
             TraceName::Gateway { stripped, part, .. } => conversations::build_over(self, !stripped, *part),
             TraceName::Rules(flows) => rules::build(self, *flows),
+            TraceName::Vxlan(flows) => tunnels::build(self, *flows),
             TraceName::Tcp(connections) => conversations::build_tcp(self, *connections),
             _ => synthetic::build(self),
         }

@@ -19,6 +19,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
+use weir_trial::{TESTER_MACS, nfpa_mac};
 use weir_units::FCS_BYTES;
 use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, UdpRepr, VlanRepr, checksum, ipv4, udp};
 
@@ -27,9 +28,9 @@ pub const LEAST_PORT: u16 = 1024;
 /// Destination port of generated UDP flows.
 pub const DESTINATION_PORT: u16 = 9_000;
 /// MAC address of the tester's port 0.
-pub const PORT_0_MAC: MacAddress = MacAddress([0x02, 0x00, 0x00, 0x00, 0x00, 0x01]);
+pub const PORT_0_MAC: MacAddress = MacAddress(TESTER_MACS[0]);
 /// MAC address of the tester's port 1.
-pub const PORT_1_MAC: MacAddress = MacAddress([0x02, 0x00, 0x00, 0x00, 0x00, 0x02]);
+pub const PORT_1_MAC: MacAddress = MacAddress(TESTER_MACS[1]);
 /// Hops left in every generated packet.
 pub const TTL: u8 = 64;
 
@@ -105,7 +106,9 @@ impl Flow {
             destination_port: DESTINATION_PORT,
         };
         match name {
-            TraceName::Tr2e | TraceName::Tr3e | TraceName::Tr4e => flow.destination_mac = numbered_mac(k),
+            TraceName::Tr2e | TraceName::Tr3e | TraceName::Tr4e => {
+                flow.destination_mac = MacAddress(nfpa_mac(k));
+            }
             TraceName::Tr2i | TraceName::Tr3i => flow.destination = destination_address(k, flows(name)),
             TraceName::Tr5ul => {
                 flow.source = source_address(k, TR5_FLOWS);
@@ -136,6 +139,7 @@ impl Flow {
             | TraceName::Colocated(_)
             | TraceName::General(_)
             | TraceName::Rules(_)
+            | TraceName::Vxlan(_)
             | TraceName::Gateway { .. }
             | TraceName::T1
             | TraceName::T2
@@ -155,6 +159,7 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Flows(flows)
         | TraceName::Shuffled(flows)
         | TraceName::Zipf(flows)
+        | TraceName::Vxlan(flows)
         | TraceName::Rules(flows) => *flows,
         TraceName::NewPorts(pairs) => pairs * laps_of(*pairs),
         TraceName::Conversations { count, .. } | TraceName::L2Flows { count, .. } => *count,
@@ -231,12 +236,6 @@ fn host(k: u32, n: u32) -> u16 {
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Locally administered MAC address number `k`.
-fn numbered_mac(k: u32) -> MacAddress {
-    let [a, b, c, d] = k.to_be_bytes();
-    MacAddress([0x02, 0x01, a, b, c, d])
 }
 
 /// What a trace's options change in every frame.
@@ -316,16 +315,16 @@ impl Template {
     }
 
     /// Writes the link header of a flow.
-    pub(super) fn emit(self, flow: &Flow, head: &mut Head) {
+    pub(super) fn write_link(self, flow: &Flow, frame: &mut [u8]) {
         let ethernet = EthernetRepr {
             destination: self.destination_mac.unwrap_or(flow.destination_mac),
             source: self.source_mac.unwrap_or(flow.source_mac),
             ether_type: if self.vlan.is_some() { EtherType::VLAN } else { EtherType::IPV4 },
         };
-        ethernet.emit(&mut head.0);
+        ethernet.emit(frame);
         if let Some(vlan) = self.vlan {
             VlanRepr { vlan, priority: 0, drop_eligible: false, ether_type: EtherType::IPV4 }
-                .emit(&mut head.0[EthernetRepr::BYTES..]);
+                .emit(&mut frame[EthernetRepr::BYTES..]);
         }
     }
 
@@ -336,7 +335,7 @@ impl Template {
         let payload = network + Ipv4Repr::BYTES + UdpRepr::BYTES;
         let payload_len = len - payload as u16;
         let mut head = blank_head();
-        self.emit(flow, &mut head);
+        self.write_link(flow, &mut head.0);
         let ip = ipv4_of(flow, ipv4::UDP, UdpRepr::BYTES as u16 + payload_len);
         ip.emit(&mut head.0[network..]);
         let transport = network + Ipv4Repr::BYTES;

@@ -339,6 +339,11 @@ impl TableBuilder {
 
     /// Adds a distinct frame of its own bytes; returns its index.
     pub(super) fn push_frame(&mut self, frame: &[u8]) -> u32 {
+        self.push_stamped(frame, StampSlot::of(frame))
+    }
+
+    /// The same of a frame that is stamped otherwise than its outermost headers say.
+    pub(super) fn push_stamped(&mut self, frame: &[u8], slot: StampSlot) -> u32 {
         let mut head = Head([0; HEAD_BYTES]);
         let cut = frame.len().min(HEAD_BYTES);
         head.0[..cut].copy_from_slice(&frame[..cut]);
@@ -346,7 +351,7 @@ impl TableBuilder {
             starts.push(bytes.len() as u64);
             bytes.extend_from_slice(&frame[cut..]);
         }
-        self.push(head, frame.len() as u16, StampSlot::of(frame))
+        self.push(head, frame.len() as u16, slot)
     }
 
     fn push(&mut self, head: Head, len: u16, slot: StampSlot) -> u32 {

@@ -61,6 +61,21 @@ pub struct Backend {
     pub address: Ipv4Addr,
 }
 
+/// MAC addresses of the tester's ports 0 and 1: source and destination of its packets, unless a trace has others.
+pub const TESTER_MACS: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 0, 1], [0x02, 0, 0, 0, 0, 2]];
+
+/// Destination MAC address number `k` of NFPA's `tr2e`, `tr3e` and `tr4e`: locally administered.
+pub const fn nfpa_mac(k: u32) -> [u8; 6] {
+    let [a, b, c, d] = k.to_be_bytes();
+    [0x02, 0x01, a, b, c, d]
+}
+
+/// The tester's port 0, and so many destinations of NFPA's traces behind port 1.
+pub(super) fn nfpa_stations(addresses: u32) -> Vec<Station> {
+    let near = Station { mac: TESTER_MACS[0], port: 0 };
+    std::iter::once(near).chain((0..addresses).map(|k| Station { mac: nfpa_mac(k), port: 1 })).collect()
+}
+
 /// `count` stations, all different.
 pub(super) fn stations(count: u32) -> Vec<Station> {
     let mut rng = ChaCha8Rng::seed_from_u64(STATIONS_SEED);

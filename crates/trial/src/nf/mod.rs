@@ -16,7 +16,7 @@ mod sets;
 pub use chain::{Chain, ChainError};
 pub use exposed::{DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
 pub use flows::{FlowEntry, FlowFile, FlowFileError};
-pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
+pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station, TESTER_MACS, nfpa_mac};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,11 @@ pub enum Nf {
     L2 {
         /// MAC addresses in the table, as [`Nf::stations`] lays them out.
         stations: u32,
+    },
+    /// [`Nf::L2`] over the addresses of NFPA's traces of MAC addresses (`tr2e`, `tr3e`, `tr4e`), one table for all of them.
+    L2Nfpa {
+        /// Destination MAC addresses behind port 1, as [`nfpa_mac`] numbers them.
+        addresses: u32,
     },
     /// SoftFlow's Pipeline A (section 7.2): a network virtualization gateway that looks a packet up in
     /// four stages and changes nothing in it. Its destination MAC address must be a station's
@@ -115,6 +120,8 @@ pub enum NfKind {
     Exposed,
     /// [`Nf::L2`].
     L2,
+    /// [`Nf::L2Nfpa`].
+    L2Nfpa,
     /// [`Nf::PipelineA`].
     PipelineA,
     /// [`Nf::PipelineAFew`].
@@ -151,6 +158,10 @@ impl Nf {
 
     /// Entries of [`Nf::L2`] and of each table of the pipelines when none are stated: SoftFlow, section 7.2.
     pub const PIPELINE_ENTRIES: u32 = 500;
+    /// MAC addresses of [`Nf::L2Nfpa`] when none are stated, those of `tr3e`, and their most, those of `tr4e`.
+    pub const NFPA_ADDRESSES: u32 = 10_000;
+    /// See [`Nf::NFPA_ADDRESSES`].
+    pub const MOST_NFPA_ADDRESSES: u32 = 500_000;
     /// Fewest entries of a pipeline: [`BACKENDS`] stations behind each of the two ports.
     pub const LEAST_PIPELINE_ENTRIES: u32 = 2 * BACKENDS as u32;
     /// Most entries of a pipeline: random prefixes of /8 are not many more.
@@ -165,8 +176,8 @@ impl Nf {
     pub const FLOWS: &'static str = "flows:";
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
-         exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), pipeline-d:N (0 to 32 services that do nothing), nat:N (1 to 254 public addresses), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of them, but for nat, in a row, joined by `+`; without `:N` it is 10, 3, 500, one service, or one address";
+         exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), l2-nfpa:N (1 to 500000, of tr2e, tr3e and tr4e), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
+         table), pipeline-d:N (0 to 32 services that do nothing), nat:N (1 to 254 public addresses), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of them, but for nat, in a row, joined by `+`; without `:N` it is 10, 3, 500, 10000 of l2-nfpa, one service, or one address";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -176,6 +187,7 @@ impl Nf {
             Self::Firewall { .. } => NfKind::Firewall,
             Self::Exposed { .. } => NfKind::Exposed,
             Self::L2 { .. } => NfKind::L2,
+            Self::L2Nfpa { .. } => NfKind::L2Nfpa,
             Self::PipelineA { .. } => NfKind::PipelineA,
             Self::PipelineAFew { .. } => NfKind::PipelineAFew,
             Self::PipelineB { .. } => NfKind::PipelineB,
@@ -196,6 +208,7 @@ impl Nf {
             | Self::Firewall { rules: number }
             | Self::Exposed { fields: number }
             | Self::L2 { stations: number }
+            | Self::L2Nfpa { addresses: number }
             | Self::PipelineA { entries: number }
             | Self::PipelineAFew { entries: number }
             | Self::PipelineB { entries: number }
@@ -277,12 +290,14 @@ impl Nf {
         }
     }
 
-    /// Who is behind which port; empty unless this is [`Nf::L2`] or pipeline A, B or C.
+    /// Who is behind which port; empty unless this is [`Nf::L2`], [`Nf::L2Nfpa`] or pipeline A, B or C.
     ///
     /// The MAC addresses are random, unicast and locally administered, behind port 1 and port 0 in turn. A
-    /// longer table begins with a shorter one, and all functions have the same.
+    /// longer table begins with a shorter one, and all functions have the same; but [`Nf::L2Nfpa`] has the tester's own
+    /// address behind port 0, and the traces' behind port 1.
     pub fn stations(self) -> Vec<Station> {
         match (self, self.pipeline_entries()) {
+            (Self::L2Nfpa { addresses }, _) => gateway::nfpa_stations(addresses),
             (Self::L2 { stations: entries }, _) | (_, Some(entries)) => gateway::stations(entries),
             _ => Vec::new(),
         }
@@ -319,12 +334,13 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
         Self::Exposed,
         Self::L2,
+        Self::L2Nfpa,
         Self::PipelineA,
         Self::PipelineAFew,
         Self::PipelineB,
@@ -343,6 +359,7 @@ impl NfKind {
             Self::Firewall => "firewall",
             Self::Exposed => "exposed",
             Self::L2 => "l2",
+            Self::L2Nfpa => "l2-nfpa",
             Self::PipelineA => "pipeline-a",
             Self::PipelineAFew => "pipeline-a-few",
             Self::PipelineB => "pipeline-b",
@@ -367,6 +384,7 @@ impl NfKind {
             Self::Firewall => Nf::Firewall { rules: within(Nf::DEFAULT_ENTRIES, 1, Nf::MAX_ENTRIES)? },
             Self::Exposed => Nf::Exposed { fields: within(Nf::MOST_FIELDS, 1, Nf::MOST_FIELDS)? },
             Self::L2 => Nf::L2 { stations: within(Nf::PIPELINE_ENTRIES, 2, Nf::MAX_ENTRIES)? },
+            Self::L2Nfpa => Nf::L2Nfpa { addresses: within(Nf::NFPA_ADDRESSES, 1, Nf::MOST_NFPA_ADDRESSES)? },
             Self::PipelineA => Nf::PipelineA { entries: pipeline()? },
             Self::PipelineAFew => Nf::PipelineAFew { entries: pipeline()? },
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
@@ -439,6 +457,7 @@ mod tests {
             ("l3fwd:1000", Nf::L3Fwd { routes: 1000 }),
             ("firewall:10", Nf::Firewall { rules: 10 }),
             ("l2:500", Nf::L2 { stations: 500 }),
+            ("l2-nfpa:100", Nf::L2Nfpa { addresses: 100 }),
             ("pipeline-a:16", Nf::PipelineA { entries: 16 }),
             ("pipeline-a-few:500", Nf::PipelineAFew { entries: 500 }),
             ("pipeline-b:500", Nf::PipelineB { entries: 500 }),
@@ -467,6 +486,7 @@ mod tests {
             "firewall:x",
             "l3fwd:100001",
             "l2:1",
+            "l2-nfpa:500001",
             "pipeline-a:15",
             "pipeline-b:10001",
             "pipeline-d:33",
