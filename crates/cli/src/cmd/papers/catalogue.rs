@@ -73,7 +73,7 @@ pub(super) const FIGURES: &[Figure] = figures! {
     "nfpa/figure2-environments", "figure 2, environments", "native, container, guest; frame sizes";
     "nfpa/figure3", "figure 3", "traces, fast and slow processor, frame sizes";
     "nfpa/figure3-tables", "figure 3, with rules for the addresses", "MAC addresses, fast and slow processor, frame sizes";
-    "softflow/figure5", "figure 5, pipelines", "pipelines A to D, inline or behind a switch";
+    "softflow/figure5", "figure 5, pipelines", "pipelines A to D: inline, processes, shared memory, guests";
     "softflow/figure5-functions", "figure 5, what carries packets", "inline, virtio, shared memory, guests";
     "softflow/figure6", "figure 6", "coalescing on and off, pipelines A to C";
     "softflow/figure6-exact", "figure 6, exact-match cache off", "coalescing on and off, pipelines A to C";

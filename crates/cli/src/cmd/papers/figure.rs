@@ -183,7 +183,7 @@ fn steps(point: &Point) -> Option<String> {
 /// Held at the end of the last trial that counts.
 fn megaflows(point: &Point) -> Option<String> {
     let last = point.trials.iter().rfind(|trial| !trial.superseded)?;
-    Some(last.result.dut.as_ref()?.details.get("caches megaflows")?.to_string())
+    Some(last.result.dut.as_ref()?.details.get("megaflows")?.to_string())
 }
 
 fn delay(point: &Point) -> Option<String> {
