@@ -109,7 +109,7 @@ impl Tracker {
             entries: Entries::new(capacity, settings.accounting, settings.prefault, seed),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
-            helpers: Helpers::new(),
+            helpers: Helpers::new(capacity),
             search: Search::new(seed, 0),
             zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),

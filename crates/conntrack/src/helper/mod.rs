@@ -104,11 +104,13 @@ impl Help {
 }
 
 impl Helpers {
-    pub(super) fn new() -> Self {
+    /// Of a tracker that has so many connections at most: no more of them can have a helper.
+    pub(super) fn new(connections: usize) -> Self {
+        let [controls, related] = [CONTROLS, RELATED].map(|most| most.min(connections));
         Self {
-            controls: HashMap::with_capacity(CONTROLS),
-            expected: HashMap::with_capacity(CONTROLS),
-            related: HashMap::with_capacity(RELATED),
+            controls: HashMap::with_capacity(controls),
+            expected: HashMap::with_capacity(controls),
+            related: HashMap::with_capacity(related),
         }
     }
 
