@@ -69,19 +69,19 @@ fn functions_in_guests_forward_right_packets_on_our_program_and_on_their_kernel(
 }
 
 #[test]
-fn our_switch_is_a_stateful_function_in_a_guest() {
+fn our_switch_is_a_function_with_connections_and_a_cipher_in_a_guest() {
     let _cores = cores();
     let [qemu, busybox, kernel] = needs();
     if !weir_testkit::needs!(qemu, busybox, kernel) {
         return;
     }
-    let axes = format!("nf = \"pipeline-a:16\"\ndut = \"weir\"\n{PLACED}");
+    let axes = format!("nf = \"pipeline-b:16\"\ndut = \"weir\"\n{PLACED}");
     let lab = Lab::new(&plan(&axes, METHOD).replace("flows:100", "conversations:100:16"));
     let run = lab.measure(0);
     is_whole(&run);
     is_marked(&run);
     let [point] = run.points.as_slice() else { panic!("{}", run.points.len()) };
-    assert_eq!(names(point), ["weir", "weir 1 pipeline-a:16", "weir"]);
+    assert_eq!(names(point), ["weir", "weir 1 pipeline-b:16", "weir"]);
     assert!(point.dut_version.as_deref().unwrap().contains("in QEMU"), "{:?}", point.dut_version);
     is_gone(&lab);
 }
