@@ -18,6 +18,8 @@ pub(super) enum Across {
     Dut,
     /// The trace
     Trace,
+    /// The frame size
+    Size,
 }
 
 /// Which number of a point.
@@ -45,6 +47,7 @@ impl Across {
             Self::Nf => 0,
             Self::Dut => 1,
             Self::Trace => 2,
+            Self::Size => 3,
         }
     }
 }
