@@ -213,13 +213,18 @@ pub(crate) fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
     lines.iter().find_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Asks the program for its counters; its CPU time is what it says.
-pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
+/// What a program of ours answers to `stats`, and when it counted that: halfway between question and answer.
+pub(crate) fn stats<T: DeserializeOwned>(process: &mut Process) -> Result<(T, Instant), DutError> {
     let mark = process.mark();
     let asked = Instant::now();
     process.say("stats")?;
-    let stats: Stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
-    let at = asked + asked.elapsed() / 2;
+    let stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
+    Ok((stats, asked + asked.elapsed() / 2))
+}
+
+/// Asks the program for its counters; its CPU time is what it says.
+pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
+    let (stats, at): (Stats, _) = stats(process)?;
     let counters = Counters::new(stats.received, stats.sent, stats.cpu_ns.unwrap_or(Nanos(0)), at);
     let pair = |[near, far]: &[PortTaps; 2]| StageTaps {
         came: [(&near.received).into(), (&far.received).into()],

@@ -173,7 +173,6 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let keys = [
         ("cores", old.cores() != new.cores()),
         ("huge_pages", old.huge_pages != new.huge_pages),
-        ("attach", old.attach != new.attach),
         ("memory_mib", old.memory_mib != new.memory_mib),
         ("buffers", old.buffers != new.buffers),
         ("max_frame", old.max_frame != new.max_frame),

@@ -18,7 +18,7 @@ mod variant;
 
 use crate::chain::HostPaths;
 use crate::eal::{self, PATIENCE};
-use crate::nf::{first, program};
+use crate::nf::{self, first, program};
 use crate::openflow::entries::idle_routes;
 use crate::openflow::feed::Feed;
 use crate::openflow::{self, Dialect};
@@ -27,7 +27,7 @@ use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, FlowChannel, RunningDut, Sharing, StartRequest, cpu};
 use answers::{Ready, Stats};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use variant::Variant;
 use weir_trial::{BACKENDS, Nf, Server, Split, cipher};
 use weir_units::Nanos;
@@ -232,11 +232,7 @@ pub(crate) fn forwards(lines: &[&str]) -> Option<String> {
 
 /// Asks it for its counters; its CPU time is what it says.
 pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
-    let mark = process.mark();
-    let asked = Instant::now();
-    process.say("stats")?;
-    let stats: Stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
-    let at = asked + asked.elapsed() / 2;
+    let (stats, at): (Stats, _) = nf::stats(process)?;
     let details = stats.details();
     let cpu = Nanos(details.get("cpu_ns").copied().unwrap_or(0));
     let counters = Counters::new(stats.received, stats.sent, cpu, at);
