@@ -23,6 +23,7 @@ mod central;
 mod filter;
 mod guard;
 mod listen;
+mod numbers;
 mod pages;
 mod program;
 pub mod site;

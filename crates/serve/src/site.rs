@@ -7,6 +7,7 @@ use crate::catalogue::{Catalogue, Index};
 use crate::central::who::Who;
 use crate::central::{Central, Pushes};
 use crate::listen::{ServeError, Stop};
+use crate::numbers::KeptNumbers;
 use crate::start::door::Door;
 use crate::start::form::Form;
 use crate::start::queue::Queue;
@@ -116,6 +117,8 @@ pub(crate) struct Site {
     pub(crate) catalogue: Catalogue,
     pub(crate) cache: Cache,
     pub(crate) histories: Cache,
+    /// What histories are made of.
+    pub(crate) numbers: KeptNumbers,
     /// Measuring, where it is allowed.
     pub(crate) start: Option<Start>,
     /// Accounts, where they may push.
@@ -140,6 +143,7 @@ impl Site {
             catalogue: Catalogue::new(limits.fresh),
             cache: Cache::new(limits.cache_bytes, cache::OF_RUNS),
             histories: Cache::new(limits.cache_bytes / 2, cache::OF_HISTORIES),
+            numbers: KeptNumbers::default(),
             start,
             central: options.pushes.clone().map(|pushes| Central::new(pushes, options.is_secure())),
             stop: Stop::default(),

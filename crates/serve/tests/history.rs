@@ -1,7 +1,7 @@
 //! A point over time says on the page what `weir history` says on the terminal.
 
 use crate::common::{Site, run};
-use weir_methods::history::{Document, History};
+use weir_methods::history::{Document, History, RunNumbers};
 use weir_trial::run::{PointResult, Run};
 
 /// Eight runs of one machine, an hour apart; from the fifth on the devices are slower, and the kernel is another one.
@@ -36,7 +36,7 @@ fn both() -> (Site, Document) {
     // As the store has them: an imported run has another number.
     for number in (1..=8).rev() {
         let stored = site.get(&format!("/runs/{number}/run.json")).page();
-        history.take(&serde_json::from_str(&stored).unwrap(), &|_| true);
+        history.take(&RunNumbers::of(&serde_json::from_str(&stored).unwrap(), &|_| true));
     }
     (site, history.document())
 }

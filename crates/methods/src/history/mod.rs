@@ -1,6 +1,6 @@
 //! The same point over time: every run of it by start, version and commit, where it changed, and what changed then.
 //!
-//! [`History`] takes runs one at a time and keeps of each its numbers and its environment, never its trials. Numbers belong
+//! [`RunNumbers`] are what one run says: its numbers and its environment, never its trials. [`History`] takes them run by run. Numbers belong
 //! together in a [`Series`] where everything that identifies the point is the same (network function, device and
 //! where it runs, wiring, trace, size, directions, huge pages, line rate), the machine, and the quantity. What differs
 //! otherwise (version of the device, Weir, kernel, durations in the plan) is what may explain a change. A run counts once, by the centre of its
@@ -170,6 +170,50 @@ impl Group {
     }
 }
 
+/// What one run says of some of its points: each number, and what it was measured under.
+#[derive(Debug)]
+pub struct RunNumbers {
+    run: Arc<Run>,
+    numbers: Vec<Number>,
+}
+
+/// One quantity of one point of a run.
+#[derive(Debug)]
+struct Number {
+    point: Arc<PointKey>,
+    quantity: Quantity,
+    /// Why there is none that counts, where that is so.
+    value: Result<Value, String>,
+    facts: Arc<[Fact]>,
+}
+
+/// Name and value of what a number was measured under.
+type Fact = (String, String);
+
+impl RunNumbers {
+    /// The numbers of those points that `wanted` says.
+    pub fn of(run: &Run, wanted: &dyn Fn(&PointKey) -> bool) -> Self {
+        let mut found = Vec::new();
+        for point in run.points.iter().filter(|point| wanted(&point.key)) {
+            let key = Arc::new(point.key.clone());
+            let facts: Arc<[Fact]> = compare::facts(&[point]).into();
+            found.extend(numbers::of_point(point).into_iter().map(|(quantity, numbers)| Number {
+                point: Arc::clone(&key),
+                quantity,
+                value: value(run, point, &numbers),
+                facts: Arc::clone(&facts),
+            }));
+        }
+        // Points and their trials are the bulk of a run.
+        Self { run: Arc::new(bare(run)), numbers: found }
+    }
+
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.numbers.len()
+    }
+}
+
 /// Runs so far.
 #[derive(Debug, Default)]
 pub struct History {
@@ -189,28 +233,23 @@ struct Building {
 #[derive(Clone, Debug)]
 struct Under {
     run: Arc<Run>,
-    facts: Vec<(String, String)>,
+    facts: Arc<[Fact]>,
 }
 
 impl History {
-    /// Takes a run in, of whose points those count that `wanted` says.
-    pub fn take(&mut self, run: &Run, wanted: &dyn Fn(&PointKey) -> bool) {
-        // Points and their trials are the bulk of a run.
-        let bare = Arc::new(bare(run));
-        for point in run.points.iter().filter(|point| wanted(&point.key)) {
-            for (quantity, numbers) in numbers::of_point(point) {
-                self.number(&bare, point, quantity, &numbers);
-            }
-        }
+    /// Takes in what a run says.
+    pub fn take(&mut self, run: &RunNumbers) {
+        run.numbers.iter().for_each(|number| self.number(&run.run, number));
     }
 
-    fn number(&mut self, run: &Arc<Run>, point: &Point, quantity: Quantity, numbers: &Numbers) {
+    fn number(&mut self, run: &Arc<Run>, number: &Number) {
+        let Number { point, quantity, value, facts } = number;
         let machine = run.environment.get(MACHINE).cloned();
-        let name = format!("{machine:?} {} {:?}", quantity.name, point.key);
+        let name = format!("{machine:?} {} {point:?}", quantity.name);
         let place = *self.places.entry(name).or_insert_with(|| {
             self.series.push(Building {
                 series: Series {
-                    point: point.key.clone(),
+                    point: PointKey::clone(point),
                     machine,
                     quantity: quantity.name.clone(),
                     unit: quantity.unit,
@@ -225,13 +264,14 @@ impl History {
             self.series.len() - 1
         });
         let Building { series, under } = &mut self.series[place];
-        match value(run, point, numbers) {
+        match value {
             Ok(value) => {
-                series.values.push(value);
-                under.push(Under { run: run.clone(), facts: compare::facts(&[point]) });
+                series.values.push(value.clone());
+                under.push(Under { run: Arc::clone(run), facts: Arc::clone(facts) });
             }
             Err(why) => {
-                series.left_out.push(LeftOut { run: run.name.clone(), started_ms: run.started_ms, why });
+                let (run, started_ms) = (run.name.clone(), run.started_ms);
+                series.left_out.push(LeftOut { run, started_ms, why: why.clone() });
             }
         }
     }
@@ -345,7 +385,7 @@ mod tests {
             let PointResult::Mrr(result) = &mut run.points[0].results[0] else { panic!("it has rates") };
             result.rates.iter_mut().for_each(|rate| rate.0 *= factor);
             change(place, &mut run);
-            history.take(&run, &|_| true);
+            history.take(&RunNumbers::of(&run, &|_| true));
         }
         history.document()
     }

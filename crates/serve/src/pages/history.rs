@@ -1,7 +1,8 @@
 //! A point over time, by version and commit: what `weir history` says of the runs that the list's filters leave.
 //!
 //! The catalogue finds the runs in memory; of each the store then reads the wanted points alone, without histograms
-//! ([`weir_store::View::load_points`]). What was made is kept while the runs are the same.
+//! ([`weir_store::View::load_points`]). What was made is kept while the runs are the same, and of each run its numbers
+//! ([`crate::numbers`]), so that a run that is new costs its own reading.
 
 mod address;
 mod text;
@@ -11,6 +12,7 @@ use crate::answer::{Answer, Fault};
 use crate::catalogue::{Entry, Facet, Index};
 use crate::central::who::Who;
 use crate::filter::Found;
+use crate::numbers::KeptNumbers;
 use crate::site::Site;
 use address::Asked;
 use axum::extract::{RawQuery, State};
@@ -18,7 +20,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use weir_methods::history::{Document, History, KEY, Series};
+use weir_methods::history::{Document, History, KEY, RunNumbers, Series};
 use weir_store::{RunId, View};
 use weir_trial::run::{Point, Run, RunState};
 
@@ -122,7 +124,7 @@ async fn made(
         if let Some(answer) = shared.histories.get(&key) {
             return Ok(answer);
         }
-        let answer = draw(collected(view, &asked, &found)?, &asked, &found)?;
+        let answer = draw(collected(view, &shared.numbers, &asked, &found)?, &asked, &found)?;
         if !is_live {
             shared.histories.keep(key, &answer);
         }
@@ -143,12 +145,17 @@ fn identity(runs: &[Arc<Entry>]) -> u64 {
 }
 
 /// The series that are meant, from one run in memory at a time.
-fn collected(view: &View<'_>, asked: &Asked, found: &Found) -> Result<Document, Fault> {
+fn collected(view: &View<'_>, kept: &KeptNumbers, asked: &Asked, found: &Found) -> Result<Document, Fault> {
     let mut history = History::default();
     let wanted = |key: &_| asked.wants(key);
+    let points = asked.points();
     for run in &found.runs {
-        if let Some(run) = view.load_points(RunId(run.outline.id), &wanted)? {
-            history.take(&run, &wanted);
+        let read = || {
+            let loaded = view.load_points(RunId(run.outline.id), &wanted)?;
+            Ok::<_, Fault>(loaded.map(|run| Arc::new(RunNumbers::of(&run, &wanted))))
+        };
+        if let Some(numbers) = kept.of(run, &points, read)? {
+            history.take(&numbers);
         }
     }
     asked.narrow(history.document())

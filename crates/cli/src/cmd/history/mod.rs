@@ -7,7 +7,7 @@ use super::stored::Database;
 use super::{BadUse, store_error};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_methods::history::{Document, History, KEY};
+use weir_methods::history::{Document, History, KEY, RunNumbers};
 use weir_store::Selector;
 use weir_trial::run::PointKey;
 
@@ -143,7 +143,7 @@ fn collected(args: &Args) -> anyhow::Result<Document> {
         for known in store.outline().map_err(store_error)? {
             let id = store.find(&Selector::Number(known.id)).map_err(store_error)?;
             if let Some(run) = store.load_points(id, &wanted).map_err(store_error)? {
-                history.take(&run, &wanted);
+                history.take(&RunNumbers::of(&run, &wanted));
             }
         }
         return Ok(history.document());
@@ -156,7 +156,7 @@ fn collected(args: &Args) -> anyhow::Result<Document> {
             return Err(BadUse::new(format!("run {} is named twice; name each run once", run.name)).into());
         }
         seen.push(identity);
-        history.take(&run, &wanted);
+        history.take(&RunNumbers::of(&run, &wanted));
     }
     Ok(history.document())
 }

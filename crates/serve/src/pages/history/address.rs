@@ -9,6 +9,16 @@ use ring::digest::{SHA256, digest};
 use weir_methods::history::{Document, Series};
 use weir_trial::run::PointKey;
 
+/// The filters that points themselves are narrowed by, beside their runs, and what a point has of each.
+const OF_POINTS: [(Facet, fn(&PointKey) -> String); 6] = [
+    (Facet::Nf, |key| key.nf.to_string()),
+    (Facet::Dut, |key| key.dut.clone()),
+    (Facet::Wiring, |key| key.wiring.clone()),
+    (Facet::Deployment, |key| key.placement.deployment.to_string()),
+    (Facet::Trace, |key| key.trace.clone()),
+    (Facet::Size, |key| key.size.clone()),
+];
+
 /// What an address asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
@@ -69,12 +79,7 @@ impl Asked {
     pub(super) fn of_point(&self, key: &PointKey, machine: Option<&String>) -> Self {
         let mut asked = self.clone();
         let mut only = |facet: Facet, value: String| asked.filter.wanted[facet as usize] = vec![value];
-        only(Facet::Nf, key.nf.to_string());
-        only(Facet::Dut, key.dut.clone());
-        only(Facet::Wiring, key.wiring.clone());
-        only(Facet::Deployment, key.placement.deployment.to_string());
-        only(Facet::Trace, key.trace.clone());
-        only(Facet::Size, key.size.clone());
+        OF_POINTS.into_iter().for_each(|(facet, of)| only(facet, of(key)));
         if let Some(machine) = machine {
             only(Facet::Machine, machine.clone());
         }
@@ -83,16 +88,15 @@ impl Asked {
 
     /// Whether a point is meant.
     pub(super) fn wants(&self, key: &PointKey) -> bool {
-        let is = |facet: Facet, value: &dyn Fn() -> String| {
+        OF_POINTS.into_iter().all(|(facet, of)| {
             let wanted = &self.filter.wanted[facet as usize];
-            wanted.is_empty() || wanted.contains(&value())
-        };
-        is(Facet::Nf, &|| key.nf.to_string())
-            && is(Facet::Dut, &|| key.dut.clone())
-            && is(Facet::Wiring, &|| key.wiring.clone())
-            && is(Facet::Deployment, &|| key.placement.deployment.to_string())
-            && is(Facet::Trace, &|| key.trace.clone())
-            && is(Facet::Size, &|| key.size.clone())
+            wanted.is_empty() || wanted.contains(&of(key))
+        })
+    }
+
+    /// Tells apart the points that are meant, as [`Self::wants`] does.
+    pub(super) fn points(&self) -> String {
+        format!("{:?}", OF_POINTS.map(|(facet, _)| &self.filter.wanted[facet as usize]))
     }
 
     /// The series that are meant.
