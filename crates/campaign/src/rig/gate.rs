@@ -1,8 +1,7 @@
 //! The gate of the `fed` wiring: when a device has learnt its flows, and may be measured.
 //!
-//! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet (once is enough where
-//! each lap has connections of its own)
-//! several times, its rate is steady and next to nothing goes to its slow path. One that says how many
+//! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet several times (once,
+//! where each lap has connections of its own), its rate is steady, and next to nothing goes to its slow path. One that says how many
 //! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds: the flows must not
 //! grow, none may be refused, and its limit must neither bind nor move. A device whose limit is as high as
 //! it may ever be, and stays there, refuses flows for good: that is its steady state, and it may be measured.
