@@ -115,10 +115,10 @@ impl Sink {
     }
 
     /// Packets by which the count may lag behind a device that says the truth: what its pipes and its bursts
-    /// hold.
+    /// hold, and what a thread has read of a pipe, at most all that was in it, and not yet counted.
     pub(super) fn slack(&self) -> u64 {
-        let a_pipe = PIPE / (PACKET_HEADER as u64 + self.expectations.shortest()) + BURST;
-        a_pipe * self.threads.len() as u64
+        let a_port = 2 * PIPE / (PACKET_HEADER as u64 + self.expectations.shortest()) + BURST;
+        a_port * self.threads.len() as u64
     }
 
     /// Begins or ends to look at each packet.
