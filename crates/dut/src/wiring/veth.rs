@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use weir_units::FrameSize;
 
 /// The names of the two ends, in the lab's namespace as in the DUT's.
@@ -43,6 +44,11 @@ const BLOCK: u32 = 4096;
 /// The largest frame, with its FCS: what a slot holds beside what the kernel writes before the packet
 /// (66 bytes).
 const LARGEST: u32 = 1980;
+
+/// How long the kernel may take to take the lab's namespace of a point apart, with its pairs, of which the other ends lie in one that stays.
+const TAKEN_APART: Duration = Duration::from_secs(10);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The lab's end of a veth pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,6 +99,7 @@ impl Veth {
         fits(max_frame)?;
         let (lab, dut) = (Namespace::new()?, Arc::new(Namespace::open(Some(namespace))?));
         let pairs = VethPairs { lab, dut, far: INTERFACES.map(str::to_owned) };
+        pairs.wait_free();
         pairs.join(LARGEST - AROUND_MTU)?;
         Ok(pairs)
     }
@@ -140,6 +147,15 @@ fn fits(max_frame: FrameSize) -> Result<(), DutError> {
 }
 
 impl VethPairs {
+    /// Waits until the pairs of the point before, if there was one, are gone. Who has the names for longer is named when the pairs are made.
+    fn wait_free(&self) {
+        let until = Instant::now() + TAKEN_APART;
+        let is_there = |name: &String| self.dut.run(IP, &format!("link show dev {name}\n")).is_ok();
+        while self.far.iter().any(is_there) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Makes the pairs, both ends up.
     fn join(&self, mtu: u32) -> Result<(), DutError> {
         let (mut near_side, mut far_side) = (String::new(), String::new());
@@ -163,6 +179,7 @@ impl VethPairs {
 mod tests {
     use super::*;
     use std::fs;
+    use std::process::Command;
 
     #[test]
     fn frames_that_no_slot_holds_are_refused_with_the_limit() {
@@ -204,5 +221,21 @@ mod tests {
                     .is_empty()
             );
         }
+    }
+
+    #[test]
+    fn pairs_into_a_namespace_that_stays_can_be_laid_again_at_once() {
+        if !weir_testkit::needs!(weir_testkit::Need::Root, weir_testkit::Need::Namespaces) {
+            return;
+        }
+        let name = format!("weir-far-{}", std::process::id());
+        let ip = |action: &str| Command::new("ip").args(["netns", action, &name]).status().unwrap().success();
+        assert!(ip("add"));
+        let laid: Vec<Result<(), String>> = (0..8)
+            .map(|_| Veth::default().lay_into(&name, FrameSize::new(64).unwrap()))
+            .map(|laid| laid.map(drop).map_err(|error| error.to_string()))
+            .collect();
+        assert!(ip("delete"));
+        assert_eq!(laid, vec![Ok(()); 8]);
     }
 }
