@@ -1,7 +1,7 @@
-//! Rate against a number that a plan sweeps: flows of the trace, masks of an attack, services in a row, random reads,
-//! how fast the device's cores are.
+//! Rate against a number that a plan sweeps: flows of the trace, masks of an attack, services in a row, random reads, packets that
+//! miss, how fast the device's cores are.
 //!
-//! A number stands in a name (`flows:N`, `tse-colocated:N`, `pipeline-d:N`, `weir:reads=N`) or in the placement. Points whose names differ in that
+//! A number stands in a name (`flows:N`, `tse-colocated:N`, `pipeline-d:N`, `weir:reads=N`, `weir:misses=N%`) or in the placement. Points whose names differ in that
 //! number alone make a line. Several sizes, wirings or functions are lines of their own.
 
 use super::found::{Found, Greatest, doubted};
@@ -27,6 +27,7 @@ enum Sweep {
     Masks,
     Services,
     Reads,
+    Misses,
     Share,
     Clock,
 }
@@ -45,7 +46,8 @@ struct Place<'a> {
 }
 
 impl Sweep {
-    const ALL: [Self; 6] = [Self::Flows, Self::Masks, Self::Services, Self::Reads, Self::Share, Self::Clock];
+    const ALL: [Self; 7] =
+        [Self::Flows, Self::Masks, Self::Services, Self::Reads, Self::Misses, Self::Share, Self::Clock];
 
     const fn id(self) -> &'static str {
         match self {
@@ -53,6 +55,7 @@ impl Sweep {
             Self::Masks => "masks",
             Self::Services => "services",
             Self::Reads => "reads",
+            Self::Misses => "misses",
             Self::Share => "share",
             Self::Clock => "clock",
         }
@@ -64,6 +67,7 @@ impl Sweep {
             Self::Masks => "Masks of the attack",
             Self::Services => "Services in a row",
             Self::Reads => "Random reads a packet",
+            Self::Misses => "Packets that miss the caches, percent",
             Self::Share => "Share of the cores' time, percent",
             Self::Clock => "Clock of the cores, GHz",
         }
@@ -97,11 +101,12 @@ impl Sweep {
                 Nf::PipelineD { noops } => Some((f64::from(noops), [dut, "pipeline-d".to_owned(), trace])),
                 _ => None,
             },
-            Self::Reads => {
+            Self::Reads | Self::Misses => {
                 let (device, variant) = key.dut.split_once(':').unwrap_or((&key.dut, ""));
-                let reads = |setting: &&str| setting.starts_with("reads=");
-                let number = variant.split('+').find(reads)?.strip_prefix("reads=")?.parse().ok()?;
-                let rest: Vec<&str> = variant.split('+').filter(|setting| !reads(setting)).collect();
+                let value =
+                    |setting: &str| setting.strip_prefix(self.id())?.strip_prefix('=').map(str::to_owned);
+                let number = variant.split('+').find_map(value)?.trim_end_matches('%').parse().ok()?;
+                let rest: Vec<&str> = variant.split('+').filter(|setting| value(setting).is_none()).collect();
                 let dut = [device, &rest.join("+")].join(if rest.is_empty() { "" } else { ":" });
                 Some((number, [dut, nf, trace]))
             }
@@ -320,6 +325,8 @@ mod tests {
         assert_eq!(found, Some((10.0, three("weir:nocoalesce", "pipeline-d:1", "t3"))));
         let found = split(Sweep::Reads, "weir:reads=5", "pipeline-d:1", "t3");
         assert_eq!(found, Some((5.0, three("weir", "pipeline-d:1", "t3"))));
+        let found = split(Sweep::Misses, "weir:exact=off+misses=0.1%", "pipeline-a", "t3");
+        assert_eq!(found, Some((0.1, three("weir:exact=off", "pipeline-a:500", "t3"))));
     }
 
     #[test]
