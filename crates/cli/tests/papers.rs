@@ -72,9 +72,19 @@ fn a_kept_run_is_one_table_with_what_is_asked_for_across_and_one_that_is_not_the
     let table = said(&["--table", &flows, "--across", "dut"]);
     assert!(table.starts_with("| trace | weir | ovs-dpdk |"), "{table}");
     assert!(table.contains("| conversations:100000 | 6.51 (6.37 to 6.62) | – |"), "{table}");
-    assert!(table.contains("- not there: pipeline-a:500 · ovs-dpdk · conversations:100000"), "{table}");
+    assert!(
+        table.contains("- not there: pipeline-a:500 · ovs-dpdk · fed · conversations:100000 · 64 B: "),
+        "{table}"
+    );
     let steps = said(&["--table", &flows, "--across", "dut", "--what", "steps"]);
     assert!(steps.contains("services ") && steps.contains(" · sum "), "{steps}");
+    // Where points are reached by several wirings a row says by which; sizes that lack for one reason share a line.
+    let cpu = said(&["--table", &kept("nfv-first-table2"), "--across", "size", "--what", "cpu"]);
+    assert!(cpu.starts_with("| device | wiring | 64 B | 128 B |"), "{cpu}");
+    let linux = cpu.lines().find(|line| line.starts_with("| linux | veth |"));
+    assert!(linux.is_some_and(|line| line.contains(" %, ")), "{cpu}");
+    let lost = "- not there: l3fwd:10 · linux · vhost · flows:1000 · 64 B, 128 B, 256 B, 512 B, 1024 B, 1500 B: linux";
+    assert_eq!(cpu.lines().filter(|line| line.starts_with(lost)).count(), 1, "{cpu}");
     assert_eq!(
         said(&["--table", "docs/runs/none.json"]),
         "Not run yet: `docs/runs/none.json` is not kept.\n"

@@ -1,13 +1,13 @@
 //! A run of a figure's plan as one small table, for a page: what the paper has on an axis stands across.
 //!
-//! Rows are told apart by all that differs between points and is not across: function, device, trace, frame size. A point measured
+//! Rows are told apart by all that differs between points and is not across: function, device, wiring, trace, frame size. A point measured
 //! on two devices in turns (`against`) has both numbers and their ratio with its 95 % interval, as `weir compare` forms it.
 
 use crate::cmd::rescore::plan_of;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weir_methods::compare::{Row, Side, compare, words};
-use weir_trial::run::{Point, PointKey, PointResult, Run};
+use weir_trial::run::{CpuUse, Point, PointKey, PointResult, Run};
 
 /// What stands across.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -30,7 +30,9 @@ pub(super) enum What {
     Rate,
     /// Cycles of the device's cores for each packet
     Cycles,
-    /// The same by step of the switch's ledger
+    /// The device's CPU time at the greatest load, in percent of a core, and what that comes to for a packet
+    Cpu,
+    /// Cycles a packet by step of the switch's ledger
     Steps,
     /// Megaflows that the switch held
     Megaflows,
@@ -39,15 +41,17 @@ pub(super) enum What {
 }
 
 /// What tells points apart, in words, by column.
-const HEADS: [&str; 4] = ["function", "device", "trace", "frame"];
+const HEADS: [&str; 5] = ["function", "device", "wiring", "trace", "frame"];
+/// The column of the frame size.
+const FRAME: usize = 4;
 
 impl Across {
     const fn place(self) -> usize {
         match self {
             Self::Nf => 0,
             Self::Dut => 1,
-            Self::Trace => 2,
-            Self::Size => 3,
+            Self::Trace => 3,
+            Self::Size => FRAME,
         }
     }
 }
@@ -57,6 +61,7 @@ impl What {
         match self {
             Self::Rate => "Mpps",
             Self::Cycles => "cycles a packet",
+            Self::Cpu => "percent of a core, and cycles a packet",
             Self::Steps => "cycles a packet by step",
             Self::Megaflows => "megaflows",
             Self::Delay => "median delay at each load",
@@ -66,7 +71,7 @@ impl What {
 
 /// A cell of the table: where it stands, and what stands there.
 struct Cell {
-    of: [String; 4],
+    of: [String; HEADS.len()],
     text: String,
 }
 
@@ -75,13 +80,13 @@ pub(super) fn table(run: &Run, across: Across, what: What) -> String {
     let cells = match what {
         What::Rate => in_turns(run).unwrap_or_else(|| each(run, rate)),
         What::Cycles => each(run, cycles),
+        What::Cpu => each(run, |point| cpu(run, point)),
         What::Steps => each(run, steps),
         What::Megaflows => each(run, megaflows),
         What::Delay => each(run, delay),
     };
     let mut text = drawn(&cells, across, what);
-    let lost: Vec<String> = run.points.iter().filter_map(|point| lost(point, what)).collect();
-    for (number, line) in lost.iter().enumerate() {
+    for (number, line) in lost(run).iter().enumerate() {
         let before = if number == 0 { "\n" } else { "" };
         let _ = writeln!(text, "{before}- not there: {line}");
     }
@@ -96,8 +101,8 @@ pub(super) fn table(run: &Run, across: Across, what: What) -> String {
     text
 }
 
-fn of(key: &PointKey) -> [String; 4] {
-    [key.nf.to_string(), key.device(), key.trace.clone(), key.frame()]
+fn of(key: &PointKey) -> [String; HEADS.len()] {
+    [key.nf.to_string(), key.device(), key.wiring.clone(), key.trace.clone(), key.frame()]
 }
 
 /// One number a point.
@@ -154,6 +159,14 @@ fn cycles(point: &Point) -> Option<String> {
     mean(greatest(point).filter_map(|mrr| mrr.cycles_per_packet)).map(short)
 }
 
+/// A device that polls and carried the load may have waited: a packet costs at most that.
+fn cpu(run: &Run, point: &Point) -> Option<String> {
+    let used = CpuUse::of(point, &run.environment)?;
+    let most = if used.waits { "at most " } else { "" };
+    let cycles = used.cycles.map_or_else(String::new, |cycles| format!(", {most}{:.0}", cycles.mean));
+    Some(format!("{:.0} %{cycles}", used.cores.mean * 100.0))
+}
+
 /// What the device's ledger says, summed over the trials that count.
 fn details(point: &Point) -> BTreeMap<&str, u64> {
     let mut sums = BTreeMap::new();
@@ -205,14 +218,24 @@ fn delay(point: &Point) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// A point without this number, and why.
-fn lost(point: &Point, what: What) -> Option<String> {
-    let place = of(&point.key).join(" · ");
-    match (&point.error, what) {
-        (Some(error), _) => Some(format!("{place}: {error}")),
-        (None, _) if !point.finished => Some(format!("{place}: not reached")),
-        (None, _) => None,
+/// The points that were not measured, and why: in a line those that are alike but for the frame.
+fn lost(run: &Run) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
+    for point in &run.points {
+        let why = match &point.error {
+            Some(error) => error.clone(),
+            None if !point.finished => "not reached".to_owned(),
+            None => continue,
+        };
+        let mut of = of(&point.key);
+        let frame = std::mem::take(&mut of[FRAME]);
+        let place = of[..FRAME].join(" · ");
+        match lines.iter_mut().find(|line| line.0 == place && line.2 == why) {
+            Some((_, frames, _)) => frames.push(frame),
+            None => lines.push((place, vec![frame], why)),
+        }
     }
+    lines.iter().map(|(place, frames, why)| format!("{place} · {}: {why}", frames.join(", "))).collect()
 }
 
 /// In Markdown: rows by what differs, in the points' order.
