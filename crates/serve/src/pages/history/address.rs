@@ -10,7 +10,7 @@ use weir_methods::history::{Document, Series};
 use weir_trial::run::PointKey;
 
 /// The filters that points themselves are narrowed by, beside their runs, and what a point has of each.
-const OF_POINTS: [(Facet, fn(&PointKey) -> String); 6] = [
+const OF_POINTS: [(Facet, Value); 6] = [
     (Facet::Nf, |key| key.nf.to_string()),
     (Facet::Dut, |key| key.dut.clone()),
     (Facet::Wiring, |key| key.wiring.clone()),
@@ -18,6 +18,9 @@ const OF_POINTS: [(Facet, fn(&PointKey) -> String); 6] = [
     (Facet::Trace, |key| key.trace.clone()),
     (Facet::Size, |key| key.size.clone()),
 ];
+
+/// What a point has of a facet.
+type Value = fn(&PointKey) -> String;
 
 /// What an address asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
