@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use weir_store::{Facts, Outline, RunId, Store, StoreResult, View, Viewer};
+use weir_trial::run::RunState;
 use weir_units::utc;
 
 /// Facts of the environment that the list shows or is searched by.
@@ -37,6 +38,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Tells the run apart from others, and from itself before it went on.
+    pub(crate) fn version(&self) -> (i64, &str, &str, Option<i64>, bool, u32) {
+        let Outline { id, uuid, name, ended_ms, state, .. } = &self.outline;
+        (*id, uuid, name, *ended_ms, *state == RunState::Finished, self.facts.finished)
+    }
+
     /// What names the run in addresses: its identity, which is the same in every database.
     pub(crate) fn address(&self) -> String {
         if self.outline.uuid.is_empty() { self.outline.id.to_string() } else { self.outline.uuid.clone() }

@@ -5,7 +5,6 @@ use crate::catalogue::Entry;
 use lru::LruCache;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_methods::history::RunNumbers;
-use weir_trial::run::RunState;
 
 /// What is kept at most, counted in numbers: some 1 kB each.
 const MOST: usize = 100_000;
@@ -79,9 +78,7 @@ impl KeptNumbers {
 
 /// Tells apart the runs, what became of them, and which of their points are meant.
 fn key(run: &Entry, points: &str) -> String {
-    let outline = &run.outline;
-    let state = (outline.state == RunState::Finished, run.facts.finished);
-    format!("{:?} {points}", (outline.id, &outline.uuid, &outline.name, outline.ended_ms, state))
+    format!("{:?} {points}", run.version())
 }
 
 #[cfg(test)]
@@ -89,6 +86,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use weir_store::{Facts, Outline};
+    use weir_trial::run::RunState;
 
     fn entry(id: i64, ended_ms: Option<i64>) -> Entry {
         let outline = Outline {

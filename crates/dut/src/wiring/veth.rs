@@ -46,7 +46,7 @@ const BLOCK: u32 = 4096;
 const LARGEST: u32 = 1980;
 
 /// How long the kernel may take to take the lab's namespace of a point apart, with its pairs, of which the other ends lie in one that stays.
-const TAKEN_APART: Duration = Duration::from_secs(10);
+const TAKEN_APART: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -99,7 +99,7 @@ impl Veth {
         fits(max_frame)?;
         let (lab, dut) = (Namespace::new()?, Arc::new(Namespace::open(Some(namespace))?));
         let pairs = VethPairs { lab, dut, far: INTERFACES.map(str::to_owned) };
-        pairs.wait_free();
+        pairs.wait_free(namespace)?;
         pairs.join(LARGEST - AROUND_MTU)?;
         Ok(pairs)
     }
@@ -147,13 +147,22 @@ fn fits(max_frame: FrameSize) -> Result<(), DutError> {
 }
 
 impl VethPairs {
-    /// Waits until the pairs of the point before, if there was one, are gone. Who has the names for longer is named when the pairs are made.
-    fn wait_free(&self) {
+    /// Waits until the pairs of the point before, if there was one, are gone; an error where the names are somebody else's.
+    fn wait_free(&self, namespace: &str) -> Result<(), DutError> {
         let until = Instant::now() + TAKEN_APART;
-        let is_there = |name: &String| self.dut.run(IP, &format!("link show dev {name}\n")).is_ok();
-        while self.far.iter().any(is_there) && Instant::now() < until {
+        let is_there = |name: &&String| self.dut.run(IP, &format!("link show dev {name}\n")).is_ok();
+        while let Some(name) = self.far.iter().find(is_there) {
+            if Instant::now() >= until {
+                return Err(DutError::Network {
+                    what: format!(
+                        "namespace `{namespace}` has an interface {name}, which the lab's would be called"
+                    ),
+                    reason: format!("`ip -n {namespace} link delete {name}` removes it"),
+                });
+            }
             std::thread::sleep(LOOK);
         }
+        Ok(())
     }
 
     /// Makes the pairs, both ends up.
@@ -235,7 +244,12 @@ mod tests {
             .map(|_| Veth::default().lay_into(&name, FrameSize::new(64).unwrap()))
             .map(|laid| laid.map(drop).map_err(|error| error.to_string()))
             .collect();
+        // Somebody else's interface of that name stays, and is named with what removes it.
+        let add = ["-n", &name, "link", "add", INTERFACES[0], "type", "veth"];
+        assert!(Command::new("ip").args(add).status().unwrap().success());
+        let taken = Veth::default().lay_into(&name, FrameSize::new(64).unwrap()).unwrap_err().to_string();
         assert!(ip("delete"));
         assert_eq!(laid, vec![Ok(()); 8]);
+        assert!(taken.contains("has an interface port0") && taken.contains("link delete port0"), "{taken}");
     }
 }

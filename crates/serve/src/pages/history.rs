@@ -22,7 +22,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use weir_methods::history::{Document, History, KEY, RunNumbers, Series};
 use weir_store::{RunId, View};
-use weir_trial::run::{Point, Run, RunState};
+use weir_trial::run::{Point, Run};
 
 /// Most runs of which one history is made: their points are read for it.
 const MOST_RUNS: usize = 2000;
@@ -136,11 +136,7 @@ async fn made(
 /// Tells runs apart, and what became of them.
 fn identity(runs: &[Arc<Entry>]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for run in runs {
-        let outline = &run.outline;
-        (outline.id, &outline.uuid, &outline.name, outline.ended_ms).hash(&mut hasher);
-        (outline.state == RunState::Finished, run.facts.finished).hash(&mut hasher);
-    }
+    runs.iter().for_each(|run| run.version().hash(&mut hasher));
     hasher.finish()
 }
 
