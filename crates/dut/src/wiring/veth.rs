@@ -244,7 +244,8 @@ mod tests {
             .map(|_| Veth::default().lay_into(&name, FrameSize::new(64).unwrap()))
             .map(|laid| laid.map(drop).map_err(|error| error.to_string()))
             .collect();
-        // Somebody else's interface of that name stays, and is named with what removes it.
+        // Somebody else's interface of that name stays, and is named with what removes it. The last pairs go with their namespace.
+        assert!(ip("delete") && ip("add"));
         let add = ["-n", &name, "link", "add", INTERFACES[0], "type", "veth"];
         assert!(Command::new("ip").args(add).status().unwrap().success());
         let taken = Veth::default().lay_into(&name, FrameSize::new(64).unwrap()).unwrap_err().to_string();
