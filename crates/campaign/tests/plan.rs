@@ -299,7 +299,9 @@ fn values_are_refused_with_their_key_and_what_may_be_written() {
         (
             "line_rate = \"11G\"",
             "",
-            &["1:13: `line_rate`: `11G` is not a line rate Weir knows; write 10G, 25G, 40G or 100G"],
+            &[
+                "1:13: `line_rate`: `11G` is not a line rate Weir knows; write one of 1G, 2.5G, 5G, 10G, 25G, 40G, 50G, 100G, 200G, 400G",
+            ],
         ),
         ("stamped = 2", "", &["`stamped`: `2` is not understood; write \"0.5%\" or \"0.005\""]),
         (

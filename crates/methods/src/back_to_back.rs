@@ -17,8 +17,9 @@
 //! (RFC 9004, section 6) takes away what left meanwhile, by the throughput at the same size:
 //! `implied = mean burst / line`, `corrected = implied × (1 − throughput / line)`. Where the
 //! throughput reaches the line rate no burst is too long, and the size is skipped. Where the search found no throughput
-//! the length is reported without a correction. Where the tester could not send at the line rate there was no burst, and no
-//! length is reported.
+//! the length is reported without a correction. A search ends at a burst that the tester cannot send at the line rate: the
+//! longest whole one before it is a lower bound, and no measure of a buffer. Where it cannot send the first, no length is
+//! reported.
 
 mod sent;
 
@@ -82,6 +83,8 @@ pub struct BackToBackOutcome {
     pub frames: Vec<u64>,
     /// Why the lengths are not valid, or none was measured.
     pub invalid: Option<String>,
+    /// Whether a search ended where the tester did.
+    unsent: bool,
     /// Numbers of the trials, in order.
     pub trials: Vec<u32>,
     /// How the bursts were sent.
@@ -94,7 +97,9 @@ enum Ended {
     Length(u64),
     /// With the ceiling.
     Ceiling(u64),
-    /// A burst was no burst at the line rate; why.
+    /// With the longest whole burst before one that was no burst at the line rate; why.
+    Unsent(u64, String),
+    /// The first burst was no burst at the line rate; why.
     NoBurst(String),
 }
 
@@ -138,6 +143,7 @@ impl BackToBack {
             at,
             frames: Vec::new(),
             invalid: self.pointless(at),
+            unsent: false,
             trials: Vec::new(),
             sending: BurstSending { tolerated: TOLERATED, ..BurstSending::default() },
         };
@@ -157,7 +163,7 @@ impl BackToBack {
         asker: &mut Asker<'_, M, O>,
     ) -> Result<(), M::Error> {
         let (line, ceiling) = (outcome.at.line, outcome.ceiling);
-        let mut reached = 0;
+        let (mut reached, mut unsent) = (0, Vec::new());
         for search in 0..self.searches.max(1) {
             let left = Self { searches: self.searches.max(1) - search, ..self.clone() }.usual();
             match self.search((line, ceiling), left, &mut outcome.sending, asker)? {
@@ -166,6 +172,10 @@ impl BackToBack {
                     reached += 1;
                     outcome.frames.push(frames);
                 }
+                Ended::Unsent(frames, why) => {
+                    outcome.frames.push(frames);
+                    unsent.push((frames, why));
+                }
                 Ended::NoBurst(why) => {
                     outcome.frames.clear();
                     outcome.invalid = Some(why);
@@ -173,8 +183,14 @@ impl BackToBack {
                 }
             }
         }
-        if reached > 0 {
-            let of = self.searches.max(1);
+        let of = self.searches.max(1);
+        if let Some((least, why)) = unsent.iter().min_by_key(|(frames, _)| *frames) {
+            outcome.unsent = true;
+            outcome.invalid = Some(format!(
+                "{} of {of} searches ended at a burst that could not be sent, so the longest is {least} frames at least: {why}",
+                unsent.len()
+            ));
+        } else if reached > 0 {
             outcome.invalid = Some(format!(
                 "{reached} of {of} searches came to the ceiling of {ceiling} frames: the burst is at least so long"
             ));
@@ -210,7 +226,7 @@ impl BackToBack {
             left.trials = left.trials.saturating_sub(1).max(1);
             left.time = Nanos(left.time.0.saturating_sub(self.rest.0));
             if let Some(why) = not_at_the_line_rate(&result, line) {
-                return Ok(Ended::NoBurst(why));
+                return Ok(if length > 0 { Ended::Unsent(length, why) } else { Ended::NoBurst(why) });
             }
             let total = result.total();
             if total.lost() == 0 {
@@ -262,7 +278,7 @@ fn not_at_the_line_rate(result: &TrialResult, line: Pps) -> Option<String> {
     (total.unsent > 0).then(|| {
         format!(
             "the tester did not reach the line rate of {line} over this wiring: it was too late for {} of a burst \
-             of {} frames",
+             of {} frames; larger frames or a lower line_rate take fewer a second",
             total.unsent, total.intended
         )
     })
@@ -292,7 +308,8 @@ impl BackToBackOutcome {
 
     /// The tester, where bursts were not back to back, or no bursts at all.
     fn limit(&self) -> Option<Limit> {
-        let no_burst = self.invalid.clone().filter(|_| self.sending.apart > 0 && self.frames.is_empty());
+        let is_ended = self.unsent || self.sending.apart > 0 && self.frames.is_empty();
+        let no_burst = self.invalid.clone().filter(|_| is_ended);
         let why = no_burst.or_else(|| self.sending.estimate())?;
         Some(Limit { by: Limiter::Tester, why })
     }
@@ -557,7 +574,7 @@ mod tests {
             type Error = std::convert::Infallible;
             fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
                 let intended = (spec.load.0 * spec.duration.seconds()) as u64;
-                let sent = intended.min(100);
+                let sent = intended.min(50);
                 let counts = DirectionCounts {
                     intended,
                     sent,
@@ -578,8 +595,34 @@ mod tests {
         assert_eq!((bursts, implied), (None, None));
         let why = invalid.unwrap();
         assert!(
-            why.contains("did not reach the line rate of 10.00 Mpps") && why.contains("28 of a burst"),
+            why.contains("did not reach the line rate of 10.00 Mpps")
+                && why.contains("14 of a burst of 64 frames"),
             "{why}"
         );
+    }
+    #[test]
+    fn a_search_that_ends_where_the_tester_does_tells_a_lower_bound() {
+        /// It sends at most 1,500 frames of a burst in time; the device behind it holds more.
+        struct Short(Simulation);
+        impl Measurer for Short {
+            type Error = std::convert::Infallible;
+            fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
+                let mut kept = self.0.measure(purpose, spec)?;
+                let counts = &mut kept.result.directions[0];
+                counts.unsent = counts.intended.saturating_sub(1_500);
+                counts.sent = counts.intended - counts.unsent;
+                counts.received = counts.received.min(counts.sent);
+                Ok(kept)
+            }
+        }
+        let dut = SimulatedDut { capacity: Pps(5e6), queue: 4096, ..Default::default() };
+        let outcome = method().run(at(5e6), &mut Short(dut.start()), &mut Silent).unwrap();
+        assert_eq!(outcome.frames, [1024; 5]);
+        let PointResult::BackToBack(result) = outcome.point_result() else { panic!() };
+        let why = result.invalid.unwrap();
+        assert!(why.starts_with("5 of 5 searches") && why.contains("1024 frames at least"), "{why}");
+        assert!(why.contains("548 of a burst of 2048 frames"), "{why}");
+        assert_eq!((result.implied, result.corrected), (None, None));
+        assert_eq!(result.limit.unwrap().by, Limiter::Tester);
     }
 }

@@ -77,12 +77,21 @@ impl fmt::Display for FrameSize {
 pub struct LineRate(pub Bps);
 
 impl LineRate {
-    /// The line rates people name.
-    pub const NAMED: [(&'static str, Self); 4] = [
-        ("10G", Self(Bps(10e9))),
+    /// 10 Gbit/s.
+    pub const TEN_GIGABIT: Self = Self(Bps(10e9));
+
+    /// The line rates of Ethernet from a gigabit on (IEEE 802.3, clause 1.4), by the names that people have for them.
+    const NAMED: [(&'static str, Self); 10] = [
+        ("1G", Self(Bps(1e9))),
+        ("2.5G", Self(Bps(2.5e9))),
+        ("5G", Self(Bps(5e9))),
+        ("10G", Self::TEN_GIGABIT),
         ("25G", Self(Bps(25e9))),
         ("40G", Self(Bps(40e9))),
+        ("50G", Self(Bps(50e9))),
         ("100G", Self(Bps(100e9))),
+        ("200G", Self(Bps(200e9))),
+        ("400G", Self(Bps(400e9))),
     ];
 
     /// The most frames of a mean size (bytes with FCS) that one direction of the line carries a second.
@@ -108,7 +117,10 @@ impl FromStr for LineRate {
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(text.trim()))
             .map(|(_, rate)| *rate)
-            .ok_or_else(|| format!("`{text}` is not a line rate Weir knows; write 10G, 25G, 40G or 100G"))
+            .ok_or_else(|| {
+                let names = Self::NAMED.map(|(name, _)| name).join(", ");
+                format!("`{text}` is not a line rate Weir knows; write one of {names}")
+            })
     }
 }
 
@@ -118,7 +130,7 @@ mod tests {
 
     #[test]
     fn ten_gigabit_carries_14_88_million_small_frames() {
-        let rate = LineRate(Bps(10e9)).max_pps(64.0);
+        let rate = LineRate::TEN_GIGABIT.max_pps(64.0);
         assert!((rate.0 - 14_880_952.38).abs() < 0.01, "{rate}");
     }
 
@@ -133,6 +145,8 @@ mod tests {
     fn line_rates_are_read_and_printed_by_name() {
         let rate: LineRate = "40g".parse().unwrap();
         assert_eq!(rate.to_string(), "40G");
-        assert!("11G".parse::<LineRate>().unwrap_err().contains("10G, 25G, 40G or 100G"));
+        let slow: LineRate = "2.5G".parse().unwrap();
+        assert_eq!((slow.0, slow.to_string().as_str()), (Bps(2.5e9), "2.5G"));
+        assert!("11G".parse::<LineRate>().unwrap_err().contains("one of 1G, 2.5G, 5G, 10G, 25G"));
     }
 }

@@ -24,7 +24,7 @@ use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
 use weir_traffic::trace::{Sizes, TraceError, TraceName, TraceSpec};
 use weir_trial::{Chain, Nf, NfKind};
-use weir_units::{Bps, FrameSize, LineRate, Ratio};
+use weir_units::{FrameSize, LineRate, Ratio};
 
 pub(crate) type Span = Range<usize>;
 
@@ -175,7 +175,7 @@ impl<'a> Checker<'a> {
             directions,
             huge_pages: huge_pages.map_or_else(|| vec![HugePages::Auto], values),
             shape: self.shape,
-            line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
+            line_rate: file.line_rate.map_or(LineRate::TEN_GIGABIT, |text| text.0),
             stamped,
             self_check: file.self_check.unwrap_or(true),
             seed,

@@ -101,7 +101,7 @@ impl Written for Nanos {
 
 impl Written for LineRate {
     const NAME: &'static str = "LineRate";
-    const EXAMPLES: &'static [&'static str] = &["10G", "25G", "40G", "100G"];
+    const EXAMPLES: &'static [&'static str] = &["1G", "2.5G", "10G", "25G", "40G", "100G"];
 }
 
 impl Written for Shape {

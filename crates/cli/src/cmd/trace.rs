@@ -373,7 +373,7 @@ fn generate(
     }
     let mut source = spec.build().map_err(BadUse::new)?;
     let packets = count.unwrap_or_else(|| source.packets());
-    let rate = rate.unwrap_or_else(|| LineRate::NAMED[0].1.max_pps(source.mean_frame_bytes()));
+    let rate = rate.unwrap_or_else(|| LineRate::TEN_GIGABIT.max_pps(source.mean_frame_bytes()));
     let file = File::create(output)
         .map_err(|error| BadUse::new(format!("cannot write {}: {error}", output.display())))?;
     let bytes = write_capture(&mut source, file, format_of(output), packets, rate)
