@@ -261,13 +261,21 @@ impl Rig {
         match setup.wiring {
             WiringKind::Fed => {
                 let mut fed = wire::fed(setup, flags, &[])?;
-                match setup.from_start {
-                    Some(duration) => fed.begin(duration)?,
-                    None => fed.settle()?,
+                if let Some(duration) = setup.from_start {
+                    fed.begin(duration)?;
                 }
                 Ok(Self::Fed(Box::new(fed)))
             }
             _ => Ok(Self::Wired(Box::new(wire::linked(eal, setup, number, flags)?))),
+        }
+    }
+
+    /// Waits until a device that feeds itself may be measured, where it is not measured from its first packet on;
+    /// `told` hears why it may not yet.
+    pub(crate) fn settle(&mut self, told: &mut dyn FnMut(&str)) -> Result<(), RigError> {
+        match self {
+            Self::Fed(rig) if !rig.is_measured_once() => rig.settle(told),
+            Self::Fed(_) | Self::Wired(_) | Self::Simulated(_) => Ok(()),
         }
     }
 

@@ -260,7 +260,7 @@ impl<'a> Campaign<'a> {
         for repeat in 0..self.plan.repeats.max(1) {
             let extent = Extent::of_repeat(repeat, self.plan.check);
             let (mut rig, checked) =
-                self.rig(eal, spec, (traffic, huge_pages), (&flags, extent), last.take())?;
+                self.rig(eal, spec, (traffic, huge_pages), (&flags, extent), last.take(), watcher)?;
             *version = Some(rig.description());
             self.store.set_configuration(point, &rig.configuration())?;
             remarks.extend(rig.fast().filter(|_| repeat == 0));
@@ -305,6 +305,7 @@ impl<'a> Campaign<'a> {
         (traffic, huge_pages): (&Traffic, bool),
         (flags, extent): (&Flags, Extent),
         last: Option<Rig>,
+        watcher: &mut dyn Watcher,
     ) -> Result<(Rig, Option<PacketCheck>), CampaignError> {
         match last {
             Some(rig @ Rig::Simulated(_)) => return Ok((rig, None)),
@@ -316,7 +317,8 @@ impl<'a> Campaign<'a> {
         }
         self.rigs += 1;
         let setup = self.setup(spec, traffic, huge_pages)?;
-        let (rig, checked) = packets::wire_up(eal, &setup, self.rigs, flags, extent)?;
+        let (mut rig, checked) = packets::wire_up(eal, &setup, self.rigs, flags, extent)?;
+        rig.settle(&mut |why| watcher.settles(why))?;
         if let Some(choice) = rig.choice() {
             self.choices.insert(spec.index, choice.clone());
         }

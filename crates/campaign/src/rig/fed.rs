@@ -29,6 +29,8 @@ pub struct FedDut {
     pub(super) waited: bool,
     /// Whether some of its packets go to its slow path for good.
     pub(super) slow_for_good: bool,
+    /// Whether it had all the time it may take to settle, and did not: it is waited for no more.
+    pub(super) gave_up: bool,
 }
 
 /// The details by which devices count what goes to their slow path.
@@ -55,15 +57,15 @@ const BUSY: [&str; 2] = ["busy cycles", "busy_cycles"];
 impl FedDut {
     /// Waits at the gate until the device, which works from its start on, has learnt its flows ([`Gate`]); where its
     /// variant asks for a search for its best settings, does that first, and leaves it at them. One that does not
-    /// get there in time is measured all the same, and its trials say so.
-    pub(super) fn settle(&mut self) -> Result<(), RigError> {
+    /// get there in time is measured all the same, and its trials say so. `told` hears why it is not there yet.
+    pub(super) fn settle(&mut self, told: &mut dyn FnMut(&str)) -> Result<(), RigError> {
         let knobs = self.device.dut.choices();
         if !knobs.is_empty() {
-            let choice = self.tune(knobs)?;
+            let choice = self.tune(knobs, told)?;
             self.device.dut.tune(&choice.variant)?;
             self.choice = Some(choice);
         }
-        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE)
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE, told)
     }
 
     /// The same after it was frozen: its flows may have expired, and its limit of them may have fallen.
@@ -71,14 +73,15 @@ impl FedDut {
         if self.is_measured_once() {
             return Ok(());
         }
-        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE_AGAIN)
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), PATIENCE_AGAIN, &mut |_| ())
     }
 
     /// Searches for its best settings. Until some have settled, each has all the time to do so.
-    fn tune(&mut self, knobs: &[&[&str]]) -> Result<Choice, RigError> {
+    fn tune(&mut self, knobs: &[&[&str]], told: &mut dyn FnMut(&str)) -> Result<Choice, RigError> {
         let mut patience = PATIENCE;
         tune::search(knobs, |variant| {
-            let rate = self.rate_of(variant, patience)?;
+            let mut of_setting = |why: &str| told(&format!("with `{variant}` {why}"));
+            let rate = self.rate_of(variant, patience, &mut of_setting)?;
             if rate > 0.0 {
                 patience = PATIENCE_AGAIN;
             }
@@ -87,9 +90,14 @@ impl FedDut {
     }
 
     /// Its rate with some settings: the median of a few looks, or nothing where it does not settle in time.
-    fn rate_of(&mut self, variant: &str, patience: Duration) -> Result<f64, RigError> {
+    fn rate_of(
+        &mut self,
+        variant: &str,
+        patience: Duration,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<f64, RigError> {
         self.device.dut.tune(variant)?;
-        self.wait_at_gate(Gate::new(self.packets, self.are_new), patience)?;
+        self.wait_at_gate(Gate::new(self.packets, self.are_new), patience, told)?;
         if self.unsettled.is_some() {
             return Ok(0.0);
         }
@@ -107,7 +115,7 @@ impl FedDut {
 
     /// Waits until it has learnt its flows, for an audit: it is looked at whatever it is after so long.
     pub(super) fn learn_within(&mut self, patience: Duration) -> Result<(), RigError> {
-        self.wait_at_gate(Gate::of_audit(self.packets, self.are_new), patience)
+        self.wait_at_gate(Gate::of_audit(self.packets, self.are_new), patience, &mut |_| ())
     }
 
     /// Its counters.
@@ -125,7 +133,12 @@ impl FedDut {
         Ok(self.device.dut.stop()?)
     }
 
-    fn wait_at_gate(&mut self, mut gate: Gate, patience: Duration) -> Result<(), RigError> {
+    fn wait_at_gate(
+        &mut self,
+        mut gate: Gate,
+        patience: Duration,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<(), RigError> {
         self.waited = true;
         let began = Instant::now();
         loop {
@@ -138,14 +151,17 @@ impl FedDut {
             let why = match gate.look(seen) {
                 Ok(settled) => {
                     (self.unsettled, self.slow_for_good) = (None, settled == Settled::SlowForGood);
+                    self.gave_up = false;
                     return Ok(());
                 }
                 Err(why) => why,
             };
             if since > patience {
                 self.unsettled = Some(format!("after {} s {why}", patience.as_secs()));
+                self.gave_up = true;
                 return Ok(());
             }
+            told(&why);
             self.device.sleep_until(at + LOOK)?;
         }
     }
@@ -196,7 +212,7 @@ impl FedDut {
         if let Some(first) = &self.first {
             return Ok(TrialResult { spec, ..first.clone() });
         }
-        if self.unsettled.is_some() && !self.waited {
+        if self.unsettled.is_some() && !self.waited && !self.gave_up {
             self.settle_again()?; // the trial before was not of a settled device
         }
         self.waited = false;

@@ -3,8 +3,9 @@
 //! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet several times (once,
 //! where each lap has connections of its own), its rate is steady, and next to nothing goes to its slow path. One that says how many
 //! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds: the flows must not
-//! grow, none may be refused, and its limit must neither bind nor move. A device whose limit is as high as
-//! it may ever be, and stays there, refuses flows for good: that is its steady state, and it may be measured.
+//! grow, none may be refused, and its limit must neither bind nor move. Two steady states in which packets go to the slow path for
+//! good are admitted too: a device whose limit is as high as it may ever be, and stays there, refuses flows; and one
+//! that forgets flows before their next packet comes holds about as many all the time, far below its limit.
 
 use std::time::Duration;
 use weir_dut::Learning;
@@ -35,7 +36,8 @@ const ROOMY: Duration = Duration::from_millis(790);
 const LONG: Duration = Duration::from_millis(1_900);
 /// A limit that is so many times the flows is far from them.
 const FAR: u64 = 4;
-/// The window of a device that says nothing of its flows, and sends some packets to its slow path all the time.
+/// The window of a device that sends some packets to its slow path all the time: two of the 10 s after which Open vSwitch
+/// forgets a flow that had no packet.
 const STILL: Duration = Duration::from_secs(20);
 /// Shares of the packets that go to the slow path, in the two halves of that window, that are as good as equal.
 const SAME_SHARE: f64 = 0.1;
@@ -104,11 +106,18 @@ impl Gate {
         let span = least.max(Duration::from_nanos(says.round.0) * OWN_ROUNDS);
         let window = self.window(now, span).ok_or(BRIEFLY)?;
         self.steady(window, NOISY)?;
-        let settled = learning(window)?;
-        if settled == Settled::HoldsItsFlows {
-            few_upcalls(window)?;
-        }
-        Ok(settled)
+        let settled = learning(window).and_then(|settled| {
+            if settled == Settled::HoldsItsFlows {
+                few_upcalls(window)?;
+            }
+            Ok(settled)
+        });
+        settled.or_else(|why| {
+            let long = self.window(now, span.max(STILL)).ok_or(why)?;
+            self.steady(long, NOISY)?;
+            forgets_as_it_learns(long)?;
+            steady_slow_path(long).map(|()| Settled::SlowForGood)
+        })
     }
 
     /// For one that says nothing: its rate and its slow path must do; where they are restless, for longer.
@@ -141,8 +150,8 @@ impl Gate {
 pub(super) enum Settled {
     /// It holds all that it wants, or does not say.
     HoldsItsFlows,
-    /// Some packets go to its slow path, and always will: its limit is the highest it may have, and binds; or
-    /// it says nothing of its flows, and nothing has changed for long.
+    /// Some packets go to its slow path, and always will: its limit is the highest it may have, and binds; it forgets
+    /// as many flows as it learns; or it says nothing of its flows, and nothing has changed for long.
     SlowForGood,
 }
 
@@ -202,6 +211,29 @@ fn learning(window: &[Seen]) -> Result<Settled, String> {
     }
     match last.refused.saturating_sub(first.refused) {
         0 => Ok(Settled::HoldsItsFlows),
+        refused => Err(format!("{refused} flows found no place")),
+    }
+}
+
+/// Of a device that forgets flows before their next packet comes: it holds as many as before, far below a limit that stays,
+/// and refuses none.
+fn forgets_as_it_learns(window: &[Seen]) -> Result<(), String> {
+    let found: Vec<Learning> = window.iter().filter_map(|seen| seen.learning).collect();
+    let [first, .., last] = found.as_slice() else { return Ok(()) };
+    let mean =
+        |part: &[Learning]| part.iter().map(|says| says.flows as f64).sum::<f64>() / part.len().max(1) as f64;
+    let (early, late) = found.split_at(found.len() / 2);
+    let (before, after) = (mean(early), mean(late));
+    let most = found.iter().map(|says| says.flows).max().unwrap_or(0);
+    let is_far = found.iter().all(|says| says.limit == last.limit && most.saturating_mul(FAR) <= says.limit);
+    if !is_far {
+        return Err(format!("it holds {most} flows where its limit is {} of {}", last.limit, last.most));
+    }
+    if (after - before).abs() > STEADY * before {
+        return Err(format!("its flows went from {before:.0} to {after:.0}"));
+    }
+    match last.refused.saturating_sub(first.refused) {
+        0 => Ok(()),
         refused => Err(format!("{refused} flows found no place")),
     }
 }
@@ -304,6 +336,36 @@ mod tests {
         assert!(settled(30, growing).unwrap_err().contains("flows went"));
         let refusing = |t: f64| with(Learning { refused: (100.0 * t) as u64, ..learning }, t);
         assert!(settled(30, refusing).unwrap_err().contains("no place"));
+    }
+
+    /// Open vSwitch with more flows than it meets again within 10 s: it holds 11,000, up to 500 more or less in turns of 5 s.
+    fn forgetful(t: f64) -> Seen {
+        let flows = 11_000 + (500.0 * (t * std::f64::consts::TAU / 5.0).sin()) as i64;
+        let learning = Learning { flows: flows as u64, limit: 200_000, most: 200_000, ..Learning::default() };
+        Seen { learning: Some(learning), upcalls: (600.0 * t) as u64, ..forwards(8e3, t) }
+    }
+
+    #[test]
+    fn a_device_that_forgets_as_it_learns_is_as_it_will_be_after_long() {
+        let at = settled(300, forgetful).unwrap();
+        assert!((19.9..22.0).contains(&at), "{at}: and each packet has come three times after 7.5 s");
+        let changed = |change: fn(&mut Learning, f64)| {
+            settled(200, |t| {
+                let mut seen = forgetful(t);
+                seen.learning.iter_mut().for_each(|says| change(says, t));
+                seen
+            })
+        };
+        let growing = changed(|says, t| says.flows += (600.0 * t) as u64).unwrap_err();
+        assert!(growing.contains("flows went"), "{growing}");
+        let near = changed(|says, _| says.limit = 40_000).unwrap_err();
+        assert!(near.contains("limit"), "{near}");
+        let moving = changed(|says, t| says.limit = 100_000 + t as u64).unwrap_err();
+        assert!(moving.contains("limit"), "{moving}");
+        let refusing = changed(|says, t| says.refused = t as u64).unwrap_err();
+        assert!(refusing.contains("no place"), "{refusing}");
+        let fewer = |t: f64| Seen { upcalls: (6e3 * t.sqrt()) as u64, ..forgetful(t) };
+        assert!(settled(200, fewer).unwrap_err().contains("slow path"));
     }
 
     #[test]

@@ -315,6 +315,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         choice: setup.choice.cloned(),
         unsettled: None,
         waited: false,
+        gave_up: false,
         slow_for_good: false,
     })
 }

@@ -132,7 +132,7 @@ impl Campaign<'_> {
                 }
                 let flags = if place == 0 { self.flags.clone() } else { self.flags.of_rival() };
                 let traffic = (both.traffic, both.huge_pages);
-                match self.rig(eal, both.specs[place], traffic, (&flags, extent), old) {
+                match self.rig(eal, both.specs[place], traffic, (&flags, extent), old, watcher) {
                     Ok((rig, checked)) => {
                         self.store.set_configuration(lanes[place].point, &rig.configuration())?;
                         let fast = rig.fast();

@@ -19,6 +19,9 @@ pub trait Watcher {
     /// A device that somebody else started is waited for, where it is not there: what has to be connected.
     fn waits(&mut self, wiring: &str, told: &str);
 
+    /// A device that feeds itself is not settled yet: why. A few times a second, for minutes with some.
+    fn settles(&mut self, why: &str);
+
     /// A trial is about to run.
     fn next(&mut self, next: &Next);
 

@@ -141,6 +141,10 @@ impl Watcher for Live {
         self.row(["to connect", "", wiring, "", ""], &[told.to_owned()]);
     }
 
+    fn settles(&mut self, why: &str) {
+        self.show(self.expected.into(), &format!("waiting for it: {why}"));
+    }
+
     fn next(&mut self, next: &Next) {
         self.show(next.remaining.time, &next.purpose.doing(&next.spec));
     }
