@@ -45,6 +45,24 @@ pub struct Lines {
     pub series: Vec<Series>,
 }
 
+impl Lines {
+    /// Whether every series has one frame size: nothing is joined then, and each is drawn in a row with its name.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.x.quantity == Quantity::FrameBytes
+            && self.y.spacing == Spacing::Linear
+            && self.markers.is_empty()
+            && self.series.len() > 1
+            && self.series.iter().all(|series| series.samples.len() == 1)
+    }
+
+    /// The frame size that all samples have, in bytes and by name; nothing where they differ.
+    pub(crate) fn one_size(&self) -> Option<(f64, String)> {
+        let mut sizes = self.series.iter().flat_map(|series| &series.samples).map(Sample::size);
+        let first = sizes.next()?;
+        sizes.all(|size| size == first).then_some(first)
+    }
+}
+
 /// A place across, drawn as a labelled vertical line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
@@ -131,6 +149,13 @@ pub struct Sample {
     pub hollow: bool,
     /// All about it, in words with units, one statement a line.
     pub detail: String,
+}
+
+impl Sample {
+    /// Its place across as a frame size: bytes, and how it is named.
+    pub(crate) fn size(&self) -> (f64, String) {
+        (self.x, self.x_name.clone().unwrap_or_else(|| crate::units::bytes(self.x)))
+    }
 }
 
 /// Stacked bars of shares of a whole.

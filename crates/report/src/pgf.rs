@@ -41,6 +41,7 @@ pub(crate) fn pgf(figure: &Figure) -> String {
         let _ = writeln!(text, "\\definecolor{{weir{hue}}}{{HTML}}{{{}}}", style::on_paper(hue));
     }
     match &figure.plot {
+        Plot::Lines(plot) if plot.is_by_row() => rows(plot, &mut text),
         Plot::Lines(plot) => lines(plot, &mut text),
         Plot::Bars(plot) => bars(plot, &mut text),
     }
@@ -212,6 +213,66 @@ fn draw(series: &Series, (by_x, by_y): (f64, f64), text: &mut String) {
             _ => {}
         }
     }
+}
+
+/// Each series in a row with its name, as on the page.
+fn rows(plot: &Lines, text: &mut String) {
+    let named: Vec<(&Series, &Sample)> =
+        plot.series.iter().flat_map(|series| drawable(series).map(move |sample| (series, sample))).collect();
+    let values = named.iter().flat_map(|(_, sample)| [sample.y, sample.interval.map(|(_, high)| high)]);
+    let greatest = values.flatten().filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let (by, unit) = unit(&plot.y, greatest);
+    let one_size = plot.one_size();
+    let across = match &one_size {
+        Some((_, name)) => format!("{} ({name})", plot.y.label),
+        None => plot.y.label.clone(),
+    };
+    let names: Vec<String> = named
+        .iter()
+        .map(|(series, sample)| match one_size {
+            Some(_) => format!("{{{}}}", latex(&series.label)),
+            None => format!("{{{}}}", latex(&format!("{} · {}", series.label, sample.size().1))),
+        })
+        .collect();
+    let places: Vec<String> = (0..named.len()).map(|row| row.to_string()).collect();
+    let _ = writeln!(
+        text,
+        "\\begin{{axis}}[\n    y dir=reverse, ymin=-0.6, ymax={:.1}, xmin=0,\n    width=0.65\\linewidth, height={:.2}cm,\n    \
+         grid=major, xlabel={{{}}},\n    ytick={{{}}},\n    yticklabels={{{}}},\n    y tick label style={{font=\\footnotesize}}\n]",
+        named.len() as f64 - 0.4,
+        1.6 + 0.6 * named.len() as f64,
+        label(&Axis { label: across, ..plot.y.clone() }, unit),
+        places.join(","),
+        names.join(","),
+    );
+    for (row, (series, sample)) in named.iter().enumerate() {
+        let hue = series.hue % HUES;
+        let Some(value) = sample.y.filter(|value| value.is_finite()) else {
+            let _ = writeln!(text, "\\node[weir{hue}] at (axis cs:0,{row}) {{$\\times$}};");
+            continue;
+        };
+        let (low, high) = sample
+            .interval
+            .filter(|(low, high)| low.is_finite() && high.is_finite())
+            .unwrap_or((value, value));
+        let _ = writeln!(
+            text,
+            "\\addplot[weir{hue}, only marks, mark={}, error bars/.cd, x dir=both, x explicit] coordinates \
+             {{({:.6},{row}) += ({:.6},0) -= ({:.6},0)}};",
+            MARKS[hue],
+            value / by,
+            (high - value).max(0.0) / by,
+            (value - low).max(0.0) / by
+        );
+        if sample.suspect {
+            let _ = writeln!(
+                text,
+                "\\addplot[red, only marks, mark=o, mark size=4pt] coordinates {{({:.6},{row})}};",
+                value / by
+            );
+        }
+    }
+    text.push_str("\\end{axis}\n");
 }
 
 fn bars(plot: &Bars, text: &mut String) {

@@ -652,3 +652,33 @@ fn a_rate_that_no_wire_carried_is_not_held_against_a_wire() {
         assert!(!row.contains('%'), "{row}");
     }
 }
+
+/// A figure of a page, up to its end.
+fn figure<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, figure) = page.split_once(&format!("<figure id=\"{id}\"")).unwrap();
+    figure.split_once("</figure>").unwrap().0
+}
+
+#[test]
+fn where_each_device_has_one_frame_size_it_has_a_row_with_its_name_and_value() {
+    let mut run = otter();
+    run.points.retain(|point| point.key.size == "64");
+    let drawn = page(std::slice::from_ref(&run));
+    let rows = figure(&drawn, "throughput-l2fwd");
+    assert!(rows.contains("(frames: 64\u{a0}B)") && !rows.contains("against frame size"), "{rows}");
+    // Each view names each of two devices under two goals and MRR.
+    let named = |rows: &str| rows.matches("<text class=\"tick\" ").count();
+    assert_eq!((named(rows), rows.matches("<text class=\"tick end\"").count()), (18, 18), "{rows}");
+    run.points.retain(|point| point.key.dut == "nf" || point.key.wiring == "fed");
+    run.points.extend(otter().points.into_iter().filter(|p| p.key.dut == "testpmd" && p.key.size == "imix"));
+    let drawn = page(std::slice::from_ref(&run));
+    let rows = figure(&drawn, "throughput-l2fwd");
+    assert!(rows.contains("ndr · imix") && rows.contains("ndr · 64\u{a0}B"), "{rows}");
+    for exhibit in weir_report::exhibits(&[run]).iter().filter(|one| one.id() == "throughput-l2fwd") {
+        let pgf = exhibit.written(Form::Pgf).unwrap();
+        assert!(pgf.contains("yticklabels={{nf") && pgf.contains("ndr $\\cdot$ imix"), "{pgf}");
+        assert!(!exhibit.written(Form::Svg).unwrap().contains("class=\"key"), "rows have their names");
+    }
+    let whole = page(&[otter()]);
+    assert!(figure(&whole, "throughput-l2fwd").contains("against frame size"));
+}

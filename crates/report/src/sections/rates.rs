@@ -60,9 +60,16 @@ impl Which {
             return None;
         }
         series.sort_by_key(|series: &Series| (series.hue, series.stroke));
+        let lines = Lines {
+            x: size_axis(),
+            y: Axis { label: "Forwarded".into(), quantity: Quantity::Rate, spacing: Spacing::Linear },
+            limits: limits(digest, nf),
+            markers: Vec::new(),
+            series,
+        };
         let (title, caption) = match self {
             Self::Wired => (
-                format!("{nf}: throughput against frame size"),
+                format!("{nf}: throughput{}", if lines.is_by_row() { "" } else { " against frame size" }),
                 "Each mark is the forwarded rate over all directions at the greatest load that met the goal; its bar \
                  spans the bounds of the search, [greatest load that met the goal, least load that did not]. MRR is the \
                  mean at the greatest load, its bar the spread over its trials. A hollow mark is an estimate: the search \
@@ -85,13 +92,7 @@ impl Which {
             title,
             caption: caption.to_owned(),
             provenance: digest.provenance.clone(),
-            plot: Plot::Lines(Lines {
-                x: size_axis(),
-                y: Axis { label: "Forwarded".into(), quantity: Quantity::Rate, spacing: Spacing::Linear },
-                limits: limits(digest, nf),
-                markers: Vec::new(),
-                series,
-            }),
+            plot: Plot::Lines(lines),
         })
     }
 

@@ -74,10 +74,10 @@ fn units(figure: &Figure) -> String {
 fn legend(figure: &Figure, width: f64) -> (Markup, usize) {
     let entries: Vec<(Key, &str)> = match &figure.plot {
         Plot::Lines(plot) => {
-            let series = plot
-                .series
-                .iter()
-                .map(|series| (Key::Series(series.hue, series.stroke), series.label.as_str()));
+            // Rows have their names beside them.
+            let named = if plot.is_by_row() { &[] } else { plot.series.as_slice() };
+            let series =
+                named.iter().map(|series| (Key::Series(series.hue, series.stroke), series.label.as_str()));
             series.chain(plot.limits.iter().map(|limit| (Key::Limit, limit.label.as_str()))).collect()
         }
         Plot::Bars(plot) => {

@@ -23,7 +23,7 @@ const LEAST_SHARE: f64 = 0.001;
 /// Height of a marker's label.
 const LABEL: f64 = 15.0;
 /// A theoretical line this many times above what was measured does not stretch the axis to itself.
-const FAR_ABOVE: f64 = 1.6;
+pub(super) const FAR_ABOVE: f64 = 1.6;
 
 /// The two scales of a drawing, and the view its rates are in.
 struct Ground {
@@ -74,7 +74,7 @@ impl Ground {
 
 impl Limit {
     /// The line's height over a mean frame size.
-    fn at(&self, mean_frame_bytes: f64, view: View) -> f64 {
+    pub(super) fn at(&self, mean_frame_bytes: f64, view: View) -> f64 {
         let pps = self.wire.0 / (8.0 * (mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES)));
         view.of(pps, mean_frame_bytes)
     }

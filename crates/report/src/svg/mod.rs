@@ -7,6 +7,7 @@
 pub(crate) mod alone;
 mod bars;
 mod lines;
+mod rows;
 pub(crate) mod style;
 
 pub(crate) use lines::{limit_at, tick_text};
@@ -43,6 +44,7 @@ pub(crate) fn draw(figure: &Figure) -> Markup {
 
 fn drawing(figure: &Figure, views: &[View]) -> Drawing {
     match &figure.plot {
+        Plot::Lines(plot) if plot.is_by_row() => rows::draw(plot, views),
         Plot::Lines(plot) => lines::draw(figure, plot, views),
         Plot::Bars(plot) => bars::draw(plot),
     }
