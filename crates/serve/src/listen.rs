@@ -134,6 +134,8 @@ async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::R
     if let Some(certificate) = tls {
         tokio::spawn(renew(certificate, limits.certificate));
     }
+    // Whoever asks meanwhile, and meets what keeps it from being read, is told.
+    tokio::spawn(pages::prepare(Arc::clone(&site)));
     let places = Places::new(limits.connections);
     let mut connections = tokio::task::JoinSet::new();
     loop {

@@ -21,11 +21,13 @@ use maud::{Markup, html};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use weir_methods::history::{Document, History, KEY, RunNumbers, Series};
-use weir_store::{RunId, View};
+use weir_store::{RunId, View, Viewer};
 use weir_trial::run::{Point, Run};
 
 /// Most runs of which one history is made: their points are read for it.
 const MOST_RUNS: usize = 2000;
+/// Runs that are read in one go while nobody waits for them.
+const AT_ONCE: usize = 16;
 /// Series that are listed.
 const MOST_LISTED: usize = 500;
 /// What the form offers to narrow by.
@@ -143,18 +145,44 @@ fn identity(runs: &[Arc<Entry>]) -> u64 {
 /// The series that are meant, from one run in memory at a time.
 fn collected(view: &View<'_>, kept: &KeptNumbers, asked: &Asked, found: &Found) -> Result<Document, Fault> {
     let mut history = History::default();
-    let wanted = |key: &_| asked.wants(key);
-    let points = asked.points();
     for run in &found.runs {
-        let read = || {
-            let loaded = view.load_points(RunId(run.outline.id), &wanted)?;
-            Ok::<_, Fault>(loaded.map(|run| Arc::new(RunNumbers::of(&run, &wanted))))
-        };
-        if let Some(numbers) = kept.of(run, &points, read)? {
+        if let Some(numbers) = numbers(view, kept, asked, run)? {
             history.take(&numbers);
         }
     }
     asked.narrow(history.document())
+}
+
+/// What a run says of the points that are meant: as it is kept, or read from the store.
+fn numbers(
+    view: &View<'_>,
+    kept: &KeptNumbers,
+    asked: &Asked,
+    run: &Entry,
+) -> Result<Option<Arc<RunNumbers>>, Fault> {
+    let wanted = |key: &_| asked.wants(key);
+    kept.of(run, &asked.points(), || {
+        let loaded = view.load_points(RunId(run.outline.id), &wanted)?;
+        Ok(loaded.map(|run| Arc::new(RunNumbers::of(&run, &wanted))))
+    })
+}
+
+/// Reads what the history of all public runs is made of, a few runs at a time: of two thousand it takes half a minute,
+/// for which the first who asks would wait.
+pub(crate) async fn prepare(site: Arc<Site>) -> Result<(), Fault> {
+    let index = site.catalogue.seen(&site.stores, Viewer::Anybody).await?;
+    if index.runs.len() > MOST_RUNS {
+        return Ok(()); // nobody has it of so many
+    }
+    for runs in index.runs.chunks(AT_ONCE) {
+        let (runs, shared) = (runs.to_vec(), Arc::clone(&site));
+        let read = move |view: &View<'_>| {
+            let asked = Asked::default();
+            runs.iter().try_for_each(|run| numbers(view, &shared.numbers, &asked, run).map(drop))
+        };
+        site.stores.read(Viewer::Anybody, read).await?;
+    }
+    Ok(())
 }
 
 fn too_many(runs: usize) -> Markup {

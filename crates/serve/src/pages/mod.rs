@@ -12,6 +12,8 @@ mod run;
 mod runs;
 mod start;
 
+pub(crate) use history::prepare;
+
 use crate::answer::{Answer, Fault};
 use crate::site::Site;
 use axum::Router;
