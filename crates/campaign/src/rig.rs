@@ -414,8 +414,10 @@ impl Rig {
     pub fn take_down(self) -> Result<(), RigError> {
         match self {
             Self::Wired(rig) => {
-                let Wired { tester, device, dut_stops_first, .. } = *rig;
-                if dut_stops_first {
+                let Wired { tester, mut device, dut_stops_first, .. } = *rig;
+                // The tester's ports would wait without end for one that hangs.
+                let mut hangs = || device.dut.counters().is_err();
+                if dut_stops_first || hangs() {
                     device.dut.stop()?;
                     drop(tester);
                 } else {

@@ -374,6 +374,26 @@ fn a_device_that_dies_fails_its_point_and_the_next_is_measured() {
     }
 }
 
+#[test]
+fn a_device_that_hangs_keeps_nobody_from_leaving() {
+    let _cores = cores();
+    let lab = Lab::new(&plan("nf = \"l2fwd\"\nsize = 64\ndut = \"nf\"", "5s"));
+    let mut working = Working::start(&mut lab.bench());
+    lab.mid_trial(&mut working, 0);
+    // Whoever closes a port of DPDK's virtio-user waits for the other side's answer, however long.
+    let devices = lab.devices();
+    assert!(!devices.is_empty());
+    devices.iter().for_each(|device| kill(Pid::from_raw(*device), Signal::SIGSTOP).unwrap());
+    let begin = Instant::now();
+    working.signal(Signal::SIGINT);
+    let output = working.end();
+    println!("Ctrl-C beside a device that hangs: ended within {:?}", begin.elapsed());
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
+    assert_eq!(lab.stored().unwrap().state, RunState::Interrupted);
+}
+
 /// A device that says it is ready, and does `then` instead of connecting to the lab.
 fn impostor(lab: &Lab, then: &str) -> String {
     let folder = lab.file("bin");

@@ -176,6 +176,11 @@ pub trait Adapter: Sync {
         Err(format!("{} is started on this machine alone; nf and weir run at {server}", self.name()))
     }
 
+    /// As a function behind a host: whether it has the driver's side of vhost-user (`net_virtio_user`); the reason where not.
+    fn drives_vhost(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// As the host of other processes: which side makes the sockets between it and them; nothing of a dataplane
     /// that cannot be one.
     fn hosts(&self) -> Option<Side> {

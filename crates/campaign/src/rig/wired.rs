@@ -9,10 +9,12 @@ use weir_traffic::{LONGEST_PASS, Script, Tester, TesterError};
 use weir_trial::{Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
-/// A rig whose ports are linked to the DUT's: every wiring but `fed`.
+/// A rig whose ports are linked to the DUT's: every wiring but `fed`. Fields drop in order: where a point failed the DUT is
+/// ended before the tester's ports, which wait without end for the answer of one that hangs (DPDK's virtio-user asks
+/// the other side when it is closed).
 pub struct Wired {
-    pub(super) tester: Tester,
     pub(super) device: Device,
+    pub(super) tester: Tester,
     pub(super) nf: Nf,
     /// What connections through it say, once one was asked for.
     pub(super) script: Option<Arc<Script>>,

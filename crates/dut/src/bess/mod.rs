@@ -92,6 +92,12 @@ impl Adapter for Bess {
         PROGRAM.path().err().filter(|_| !self.already_runs(variant))
     }
 
+    fn drives_vhost(&self) -> Result<(), String> {
+        Err("its packet buffers lie where no other process can have them mapped, so that it has the vhost-user back end alone, \
+             or memif, as in `vale`"
+            .to_owned())
+    }
+
     /// It forwards between its ports in pairs.
     fn hosts(&self) -> Option<Side> {
         Some(Side::Dut)
@@ -106,9 +112,7 @@ impl Adapter for Bess {
         self.supports(request.nf).map_err(unsupported)?;
         holds_frames(request).map_err(unsupported)?;
         if request.ports.iter().any(|port| Vdev::new(port).driver() == FRONT_END) {
-            let reason = "its packet buffers lie where no other process can have them mapped, so that it has the vhost-user \
-                          back end alone, or memif";
-            return Err(unsupported(reason.to_owned()));
+            self.drives_vhost().map_err(unsupported)?;
         }
         if request.variant.is_empty() {
             started(&PROGRAM.path()?, request, PATIENCE)

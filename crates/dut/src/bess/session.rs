@@ -206,6 +206,10 @@ impl Session {
             let reason = format!("{} ({code}){told} {message}", grpc::status(*code));
             return refused(command.to_owned(), reason.trim_end().to_owned());
         }
+        if let Failure::Broken(reason) = failure {
+            let reason = format!("it went away when it was asked {command}: {reason}");
+            return DutError::Network { what: "bessd".to_owned(), reason };
+        }
         of_failure("bessd".to_owned(), command, failure)
     }
 }

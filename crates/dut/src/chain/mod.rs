@@ -23,6 +23,7 @@ pub use paths::HostPaths;
 
 use crate::folder::Folder;
 use crate::vhost_events::Awake;
+use crate::wiring::WiringKind;
 use crate::{Adapter, DutError, RunningDut, Sharing, StartRequest, guest};
 use links::Links;
 use paths::Places;
@@ -139,6 +140,11 @@ fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<Strin
             dut.name(),
             placement.deployment
         ));
+    }
+    if inner == Some(WiringKind::Vhost)
+        && let Err(reason) = dut.drives_vhost()
+    {
+        return Some(format!("{} is no function behind a host: {reason}", dut.name()));
     }
     if placement.deployment == Deployment::Container && !is_ours {
         return Some(format!("{} is not known to run in namespaces of its own; nf is", dut.name()));
@@ -272,5 +278,27 @@ fn on<'s>(request: &'s ChainRequest<'_>, cores: &'s [usize]) -> StartRequest<'s>
         further: cores.get(1..).unwrap_or_default(),
         shared_core: cores.iter().any(taken),
         ..request.start.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_be_a_function_behind_a_host_is_refused_before_anything_starts() {
+        let behind = |host: &str| Placement {
+            deployment: Deployment::Vhost,
+            host: Some(host.to_owned()),
+            ..Placement::default()
+        };
+        for (devices, host) in [(&["bess"][..], "weir"), (&["nf", "bess"], "bess")] {
+            let nf: Nf = if devices.len() == 1 { "l2fwd" } else { "l2fwd+l2fwd" }.parse().unwrap();
+            let why = unsupported(devices, nf, &behind(host)).unwrap_or_default();
+            assert!(why.starts_with("bess is no function behind a host: its packet buffers"), "{why}");
+        }
+        assert_eq!(unsupported(&["nf"], Nf::L2Fwd, &behind("bess")), None);
+        let vale = Placement { deployment: Deployment::Vale, ..Placement::default() };
+        assert_eq!(unsupported(&["bess"], Nf::L2Fwd, &vale), None);
     }
 }

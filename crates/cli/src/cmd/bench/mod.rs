@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     overrides: Overrides,
     /// Go on with an unfinished run: a name, the beginning of one, a number, @last
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", conflicts_with = "Overrides")]
     resume: Option<Selector>,
     /// Name of the run [default: date and an animal]
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
