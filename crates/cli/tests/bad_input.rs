@@ -291,6 +291,9 @@ fn runs_that_cannot_be_resumed_say_why() {
     refused(&resume("done"), 2, &["run done is finished"]);
     refused(&resume("nosuch"), 2, &["no run matches `nosuch`", "weir runs"]);
     refused(&resume("@first"), 2, &["@first", "@last"]);
+    let other = ["--resume", "@last", "--nf", "l2fwd", "--size", "64,128"];
+    let says = "keeps its plan: leave out --nf l2fwd --size 64,128, or begin another";
+    refused(&lab.bare().args(other).output().unwrap(), 2, &[says]);
     refused(&lab.bench().args(["--name", "done"]).output().unwrap(), 2, &["`done`", "another run has it"]);
     refused(&lab.bench().args(["--name", "7"]).output().unwrap(), 2, &["`7`", "add a letter"]);
 

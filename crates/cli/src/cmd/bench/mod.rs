@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     overrides: Overrides,
     /// Go on with an unfinished run: a name, the beginning of one, a number, @last
-    #[arg(long, value_name = "RUN", conflicts_with = "Overrides")]
+    #[arg(long, value_name = "RUN")]
     resume: Option<Selector>,
     /// Name of the run [default: date and an animal]
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
@@ -83,6 +83,14 @@ pub(crate) struct Args {
 const PLAN_FILE: &str = "plan.file";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let said = args.overrides.said();
+    if args.resume.is_some() && !said.is_empty() {
+        let said = said.join(" ");
+        return Err(BadUse::new(format!(
+            "a run that goes on keeps its plan: leave out {said}, or begin another"
+        ))
+        .into());
+    }
     let flags = Flags::default();
     catch_interrupts(&flags)?;
     args.output.as_deref().map_or(Ok(()), check_writable)?;

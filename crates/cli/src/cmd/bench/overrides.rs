@@ -134,6 +134,11 @@ impl Overrides {
         Applied { options, text }
     }
 
+    /// The axes that are given, as options.
+    pub(super) fn said(&self) -> Vec<String> {
+        self.given().iter().map(|one| format!("{} {}", one.option, one.said)).collect()
+    }
+
     /// Whether a flow table is the function.
     pub(super) fn has_flows(&self) -> bool {
         !self.flows.is_empty()
