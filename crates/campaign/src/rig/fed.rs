@@ -29,8 +29,8 @@ pub struct FedDut {
     pub(super) waited: bool,
     /// Whether some of its packets go to its slow path for good.
     pub(super) slow_for_good: bool,
-    /// Whether it had all the time it may take to settle, and did not: it is waited for no more.
-    pub(super) gave_up: bool,
+    /// Whether it was settled at some time: one that never was, in all the time that it may take, is waited for no more.
+    pub(super) has_settled: bool,
 }
 
 /// The details by which devices count what goes to their slow path.
@@ -151,14 +151,13 @@ impl FedDut {
             let why = match gate.look(seen) {
                 Ok(settled) => {
                     (self.unsettled, self.slow_for_good) = (None, settled == Settled::SlowForGood);
-                    self.gave_up = false;
+                    self.has_settled = true;
                     return Ok(());
                 }
                 Err(why) => why,
             };
             if since > patience {
                 self.unsettled = Some(format!("after {} s {why}", patience.as_secs()));
-                self.gave_up = true;
                 return Ok(());
             }
             told(&why);
@@ -212,7 +211,7 @@ impl FedDut {
         if let Some(first) = &self.first {
             return Ok(TrialResult { spec, ..first.clone() });
         }
-        if self.unsettled.is_some() && !self.waited && !self.gave_up {
+        if self.unsettled.is_some() && !self.waited && self.has_settled {
             self.settle_again()?; // the trial before was not of a settled device
         }
         self.waited = false;

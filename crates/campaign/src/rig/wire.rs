@@ -315,7 +315,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         choice: setup.choice.cloned(),
         unsettled: None,
         waited: false,
-        gave_up: false,
+        has_settled: false,
         slow_for_good: false,
     })
 }
