@@ -374,7 +374,7 @@ impl Rig {
         match self {
             Self::Wired(rig) => {
                 let mut result = match control {
-                    None => rig.measure(spec, || {})?,
+                    None => rig.measure(spec)?,
                     Some(control) => rig.measure_controlled(spec, control)?,
                 };
                 if !rig.device.dut.has_counters() {

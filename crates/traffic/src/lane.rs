@@ -13,8 +13,8 @@ use crate::stamp::Numbering;
 use crate::waits::Waits;
 use crate::watch::{Gaps, PassLimit, Watch};
 use crate::windows::Grid;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use weir_cpu::{Ticks, Tsc};
 use weir_dpdk::{Burst, RxQueue};
 use weir_trial::health::{Clocks, CoreHealth};
@@ -115,6 +115,8 @@ pub(crate) struct Meeting {
     absent: AtomicUsize,
     /// The trial's first tick, once all are there.
     start: AtomicU64,
+    /// What the last of them calls before that.
+    at_start: AtStart,
     /// Threads that still send.
     sending: AtomicUsize,
     sent: AtomicU64,
@@ -129,9 +131,15 @@ impl Meeting {
         Self { absent: lanes.len().into(), sending: sending.into(), ..Self::default() }
     }
 
+    /// Has the last thread that comes call this.
+    pub(crate) fn call_at_start(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.at_start = AtStart(Mutex::new(Some(Box::new(call))));
+    }
+
     /// Waits for all threads; the trial's first tick. Nothing where one did not come.
     fn wait(&self, course: &Course) -> Option<Ticks> {
         if self.absent.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.at_start.call();
             let start = Ticks::now().0 + course.tsc.ticks(LEAD);
             self.start.store(start, Ordering::Release);
         }
@@ -144,6 +152,25 @@ impl Meeting {
                 start => return Some(Ticks(start)),
             }
         }
+    }
+}
+
+/// What is called once when a trial begins.
+#[derive(Default)]
+struct AtStart(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl AtStart {
+    fn call(&self) {
+        let call = self.0.lock().ok().and_then(|mut call| call.take());
+        if let Some(call) = call {
+            call();
+        }
+    }
+}
+
+impl std::fmt::Debug for AtStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AtStart")
     }
 }
 

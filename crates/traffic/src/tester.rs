@@ -222,10 +222,23 @@ impl Tester {
 
     /// Runs one trial. Raising `stop` ends it early, with an error.
     pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
+        self.run_beside(spec, stop, || {})
+    }
+
+    /// The same, and calls `begins` just before the first packet falls due, on a thread of the tester: how long it takes
+    /// to make ready depends on the machine.
+    pub fn run_beside(
+        &mut self,
+        spec: TrialSpec,
+        stop: &Arc<AtomicBool>,
+        begins: impl FnOnce() + Send + 'static,
+    ) -> Result<TrialResult, TesterError> {
         let mut engine = self.engine()?;
         let called = Ticks::now();
         let probing = self.probing.clone().map(|probing| (probing, self.next_probe));
-        let course = Arc::new(engine.course(spec, probing, self.drain, stop));
+        let mut course = engine.course(spec, probing, self.drain, stop);
+        course.meeting.call_at_start(begins);
+        let course = Arc::new(course);
         // One thread looks at the DUT's for all.
         let mut watched = std::mem::take(&mut self.watched);
         let work = std::mem::take(&mut engine.lanes).into_iter().map(|mut lane| {

@@ -13,10 +13,10 @@ impl Wired {
             // What a device is remains the same, and asking the oracle takes some milliseconds.
             None => match Script::of(self.nf, SEED) {
                 Ok(script) => Arc::clone(self.script.insert(Arc::new(script))),
-                Err(_) => return self.measure(asked.trial(), || {}),
+                Err(_) => return self.measure(asked.trial()),
             },
         };
-        self.measure_by(asked.trial(), || {}, |tester, stop| tester.connect(&script, asked, stop))
+        self.measure_by(asked.trial(), |tester, stop| tester.connect(&script, asked, stop))
     }
 }
 

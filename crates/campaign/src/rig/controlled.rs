@@ -22,11 +22,12 @@ impl Wired {
         spec: TrialSpec,
         control: Control,
     ) -> Result<TrialResult, RigError> {
-        let Some(channel) = self.device.dut.flow_channel() else { return self.measure(spec, || {}) };
+        let Some(channel) = self.device.dut.flow_channel() else { return self.measure(spec) };
         // Before the tester has its priority, which the controller's thread is not to have.
         let churn = channel.connect(control)?;
         self.tester.probe(Some(self.probing(&channel, spec)));
-        let measured = self.measure(spec, || churn.begin(spec.duration.duration()));
+        let begin = churn.starter(spec.duration.duration());
+        let measured = self.measure_by(spec, |tester, stop| tester.run_beside(spec, stop, begin));
         self.tester.probe(None);
         let mut result = measured?;
         let changed = churn.end()?;

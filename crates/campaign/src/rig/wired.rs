@@ -42,20 +42,15 @@ impl Wired {
         }
     }
 
-    /// Runs one trial, and says so when it begins.
-    pub(super) fn measure(
-        &mut self,
-        spec: TrialSpec,
-        begins: impl FnOnce(),
-    ) -> Result<TrialResult, RigError> {
-        self.measure_by(spec, begins, |tester, stop| tester.run(spec, stop))
+    /// Runs one trial.
+    pub(super) fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
+        self.measure_by(spec, |tester, stop| tester.run(spec, stop))
     }
 
-    /// The same with a trial that the tester runs so.
+    /// Runs one trial that the tester runs so.
     pub(super) fn measure_by(
         &mut self,
         spec: TrialSpec,
-        begins: impl FnOnce(),
         run: impl FnOnce(&mut Tester, &Arc<AtomicBool>) -> Result<TrialResult, TesterError>,
     ) -> Result<TrialResult, RigError> {
         let began = Instant::now();
@@ -67,7 +62,6 @@ impl Wired {
         let mut hold = device.hold_back()?;
         let watch = device.watch();
         self.tester.watch(device.excused_threads());
-        begins();
         let ran = run(&mut self.tester, &device.stop).map(|mut result| {
             result.health.real_time = real_time.is_some();
             device.watched(watch, &mut result.health);

@@ -105,10 +105,13 @@ impl FlowChannel {
 }
 
 impl Churn {
-    /// The trial, which takes so long, begins.
-    pub fn begin(&self, trial: Duration) {
-        // A thread that ended before has said why.
-        let _ = self.begin.as_ref().map(|begin| begin.send(trial));
+    /// Says that the trial begins, which takes so long; from any thread.
+    pub fn starter(&self, trial: Duration) -> impl FnOnce() + Send + 'static {
+        let begin = self.begin.clone();
+        // A controller whose thread ended before has said why.
+        move || {
+            let _ = begin.map(|begin| begin.send(trial));
+        }
     }
 
     /// The trial is over: what came is taken away, and what was done is told.
@@ -269,7 +272,7 @@ mod tests {
             Ok(churn) => churn,
             Err(error) => return (Err(error), switch.join().unwrap()),
         };
-        churn.begin(length);
+        churn.starter(length)();
         std::thread::sleep(Duration::from_millis(20));
         let changed = churn.end();
         (changed, switch.join().unwrap())
