@@ -32,7 +32,10 @@ PROGRAMS = TARGET / "test-programs.json"
 WORKSPACE = TARGET / "test-workspace.json"
 JUNIT = TARGET / "nextest" / "default" / "junit.xml"
 # Programs whose tests pin threads to cores and wait for what these do.
-PINNED = "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) or binary_id(weir-fuzz::workers)"
+PINNED = (
+    "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) or binary_id(weir-fuzz::workers)"
+    " or package(weir-campaign) and test(/^rig::hold::/)"
+)
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 SLOWEST = 20
 # The lint gets what the tests beside it leave of the cores.

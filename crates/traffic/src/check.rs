@@ -23,7 +23,7 @@ use weir_wire::table::FiveTuple;
 #[derive(Clone, Debug, Default)]
 pub struct PassFrames {
     lap: Option<Arc<FrameTable>>,
-    /// Its first place that is sent.
+    /// Its first place that is sent; behind its last one come those before, where all are sent.
     first: usize,
     of_lap: usize,
     own: Vec<Vec<u8>>,
@@ -48,13 +48,15 @@ impl PassFrames {
         Self { lap, first: 0, of_lap, own, left_out, may_overtake: false, into: None }
     }
 
-    /// The same over a lap whose first packets answer its last: these are left out where the pass is
-    /// too short to send what they answer, and where they answer what the lap before would have sent.
+    /// The same over a lap whose first packets answer the other direction's last: these come at the end, as in a second lap.
+    /// They are left out where the pass is too short to send what they answer, and where they answer what the lap before would
+    /// have sent.
     pub fn after(answers: usize, lap: &Arc<FrameTable>, own: Vec<Vec<u8>>) -> Self {
-        let left_out = lap.len() > Self::MOST_OF_LAP || lap.turns().is_some();
-        let first = if left_out { answers.min(lap.len()) } else { 0 };
+        let first = answers.min(lap.len());
         let mut frames = Self::new(Some(Arc::clone(lap)), own);
-        frames.of_lap -= first;
+        if lap.len() > Self::MOST_OF_LAP || lap.turns().is_some() {
+            frames.of_lap -= first;
+        }
         Self { first, ..frames }
     }
 
@@ -103,7 +105,7 @@ impl PassFrames {
     fn frame(&self, item: usize) -> Vec<u8> {
         match (&self.lap, item.checked_sub(self.of_lap)) {
             (_, Some(own)) => self.own[own].clone(),
-            (Some(table), None) => table.frame(self.first + item).to_vec(),
+            (Some(table), None) => table.frame((self.first + item) % table.len()).to_vec(),
             (None, None) => Vec::new(),
         }
     }
