@@ -16,7 +16,7 @@ mod text;
 mod workers;
 
 use crate::{Target, refused};
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 /// All of them.
@@ -75,8 +75,9 @@ fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// What can be read is shown, and what is shown can be read; rounded as it is then.
-fn shown<T: FromStr + Display>(text: &str) -> bool
+/// What can be read is shown, and what is shown can be read. Rounded as it is then, it is shown as what reads the same:
+/// 12.01 s is shown as `12.0 s`, and that as `12 s`.
+fn shown<T: FromStr + Display + PartialEq + Debug>(text: &str) -> bool
 where
     T::Err: Display,
 {
@@ -84,7 +85,7 @@ where
         Ok(value) => {
             let once = value.to_string();
             match once.parse::<T>() {
-                Ok(again) => assert_eq!(again.to_string(), once, "{text:?}"),
+                Ok(again) => assert_eq!(again.to_string().parse().ok(), Some(again), "{text:?}: {once:?}"),
                 Err(error) => panic!("{text:?} is shown as {once:?}: {error}"),
             }
             true
