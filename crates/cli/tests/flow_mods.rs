@@ -10,7 +10,7 @@ use weir_trial::run::{FlowModsResult, PointResult, Run};
 fn lab(dut: &str, more: &str) -> Lab {
     Lab::new(&format!(
         "nf = \"l3fwd:10\"\ndut = \"{dut}\"\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
-         [flow_mods]\npairs = 2\nduration = \"400ms\"\n{more}\n"
+         [flow_mods]\npairs = 2\nduration = \"800ms\"\n{more}\n"
     ))
 }
 
@@ -45,8 +45,7 @@ fn the_switch_takes_changes_under_load_and_its_barriers_are_true() {
     let (result, checks) = result(&run);
     assert_eq!((result.pairs.len(), result.batch, result.label.as_str()), (2, 10, "20% mrr"));
     assert!(result.rate.is_some_and(|rate| rate.mean > 100.0), "{result:?}");
-    // How many looks there are in 320 ms is the machine's: on a busy one, few.
-    assert!(checks.len() >= 2 && result.checked > 0, "{checks:?}");
+    assert!(checks.len() >= 6 && result.checked > 0, "{checks:?}");
     assert_eq!((result.late, result.never), (0, 0), "a barrier of Weir's is true: {checks:?}");
     // What is beside the schedule is no packet of the trial.
     let strange = run.points[0].trials.iter().map(|trial| trial.result.total());

@@ -1,6 +1,6 @@
 //! Texts of the lab: routes, rules, rates and times, histograms.
 
-use super::{seeds, shown, text};
+use super::{seeds, shown, shown_rounded, text};
 use crate::{Budget, Outcome, Target, refused};
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -135,7 +135,7 @@ fn units(input: &[u8]) -> Outcome {
     Outcome::of([
         shown::<Pps>(text),
         shown::<Bps>(text),
-        shown::<Nanos>(text),
+        shown_rounded::<Nanos>(text),
         is_read::<Ratio>(text),
         shown::<LineRate>(text),
         shown::<Sizes>(text),
