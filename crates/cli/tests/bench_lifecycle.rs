@@ -204,8 +204,18 @@ fn a_device_whose_flow_entries_change_forwards_as_before_and_says_how_many_did()
         readings.map(|reading| reading.details.get("changes").copied()).collect()
     };
     let [changing, calm] = run.points.as_slice() else { panic!("{:?}", run.points) };
-    // 60 would come about in such a trial; how many do on a busy machine is not this test's affair.
-    assert!(changes(changing).iter().all(|count| count.is_some_and(|count| count > 0)), "{changing:?}");
+    // 60 would come about in such a trial; on a busy machine fewer do, and a trial that most of them miss says so.
+    assert!(changes(changing).iter().any(|count| count.is_some_and(|count| count > 0)), "{changing:?}");
+    for trial in &changing.trials {
+        let reading = trial.result.dut.as_ref().unwrap();
+        let a_second = reading.details["changes"] as f64 / reading.elapsed.seconds();
+        // At nine of ten it is behind; another reason may stand there before this one.
+        let says = &trial.result.health.unsettled;
+        assert!(
+            a_second >= 180.0 || says.is_some(),
+            "{a_second} changes a second, and nothing is said of it"
+        );
+    }
     assert!(changes(calm).iter().all(Option::is_none) && changes(calm).len() >= 2);
     for point in [changing, calm] {
         assert_eq!(point.error, None);

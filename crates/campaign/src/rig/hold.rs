@@ -22,7 +22,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_cpu::RealTime;
 use weir_trial::Held;
-use weir_trial::health::ThreadReading;
 use weir_units::Nanos;
 
 /// How long the DUT has its core at a time. To begin such a turn costs it some 7 µs of it.
@@ -130,18 +129,15 @@ impl Keeper {
     fn take_turns(&self) -> Held {
         let share = f64::from(self.percent) / 100.0;
         let (begin, before) = (Instant::now(), self.ran());
-        let own = ThreadReading::of_self();
         // From when on it is to have its share.
         let mut since = (begin, before);
+        let mut kept = Kept::new();
         loop {
             let (now, ran) = (Instant::now(), self.ran());
+            kept.woke();
             if self.stop.load(Ordering::Relaxed) {
-                let had = ran.saturating_sub(before);
-                let of = (now - begin).into();
-                // All that this thread ran, the way in and out of each turn with it.
-                let kept =
-                    own.zip(ThreadReading::of_self()).map_or(Nanos(0), |(own, now)| now.since(own).ran);
-                return Held { percent: self.percent, ran: Nanos(had), kept, of };
+                let (had, of) = (Nanos(ran.saturating_sub(before)), (now - begin).into());
+                return Held { percent: self.percent, ran: had, kept: kept.sum, of };
             }
             let due = since.0 + Duration::from_secs_f64(ran.saturating_sub(since.1) as f64 / 1e9 / share);
             if now > due {
@@ -151,6 +147,7 @@ impl Keeper {
                     std::hint::spin_loop();
                 }
             }
+            kept.sleeps(now.elapsed());
             std::thread::sleep(TURN);
         }
     }
@@ -158,6 +155,45 @@ impl Keeper {
     /// Time that the threads ran since they began, in ns. They do not run while this does.
     fn ran(&self) -> u64 {
         self.threads.iter().filter_map(ran).sum()
+    }
+}
+
+/// For how long a thread kept its core, turn for turn.
+///
+/// The kernel does not count as run what the hypervisor took meanwhile, though it does count it as waited by the thread
+/// that is kept waiting. The clock says that; the kernel alone says how long the way in and out of a turn was. Of each
+/// turn the longer one counts.
+struct Kept {
+    sum: Nanos,
+    own: Option<File>,
+    /// What the kernel had counted when the thread woke last, and for how long it was awake since then by the clock.
+    last: Option<(u64, Duration)>,
+}
+
+impl Kept {
+    /// Of the calling thread.
+    fn new() -> Self {
+        Self { sum: Nanos(0), own: File::open("/proc/thread-self/schedstat").ok(), last: None }
+    }
+
+    /// It woke: the turn before has ended.
+    fn woke(&mut self) {
+        let Some(counted) = self.own.as_ref().and_then(ran) else { return };
+        if let Some((before, awake)) = self.last.replace((counted, Duration::ZERO)) {
+            self.add(counted.saturating_sub(before), awake);
+        }
+    }
+
+    /// It sleeps now, so long after it woke.
+    fn sleeps(&mut self, awake: Duration) {
+        if let Some(last) = &mut self.last {
+            last.1 = awake;
+        }
+    }
+
+    /// A turn in which the kernel counted so many nanoseconds, and the clock so long.
+    fn add(&mut self, counted: u64, awake: Duration) {
+        self.sum.0 += counted.max(Nanos::from(awake).0);
     }
 }
 
@@ -171,6 +207,7 @@ fn ran(file: &File) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_trial::health::ThreadReading;
 
     /// A thread that polls on the last core, its number, and what ends it.
     fn poller() -> (u32, Arc<AtomicBool>, JoinHandle<()>) {
@@ -219,6 +256,21 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         handle.join().unwrap();
         assert!(after.ran.0 > 20_000_000, "it is let go: {after:?}");
+    }
+
+    #[test]
+    fn what_the_hypervisor_takes_in_a_turn_is_kept_as_well() {
+        let mut kept = Kept::new();
+        kept.woke();
+        assert_eq!(kept.sum, Nanos(0), "no turn has ended");
+        // As the kernel counts without anybody's taking: the way in and out beside the turn.
+        kept.add(137_000, Duration::from_micros(130));
+        // The hypervisor had the core for 3 ms of the turn.
+        kept.add(139_000, Duration::from_micros(3_130));
+        assert_eq!(kept.sum, Nanos(137_000 + 3_130_000));
+        kept.sleeps(Duration::from_secs(2));
+        kept.woke();
+        assert!(kept.sum >= Nanos(2_003_267_000), "what the clock says of a turn: {}", kept.sum);
     }
 
     #[test]
