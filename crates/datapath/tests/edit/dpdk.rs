@@ -61,12 +61,20 @@ fn without_room_in_front_nothing_is_pushed() {
         }
     }
     let mut sampler = Sampler::new(weir_testkit::seed(32));
-    for edit in [Edit::PushVlan(0x8100), Edit::PushMpls(0x8847), Edit::PushPbb(0x88e7)] {
-        let mut packet = Packet::new(Tight(sampler.frame()));
-        let before = packet.clone();
-        assert_eq!(packet.apply(&edit), Err(DropReason::NoRoom));
-        assert_eq!(packet, before);
+    let mut pushed = 0;
+    for _ in 0..200 {
+        for edit in [Edit::PushVlan(0x8100), Edit::PushMpls(0x8847), Edit::PushPbb(0x88e7)] {
+            let frame = sampler.frame();
+            // Some have no Ethernet header, so that nothing can be pushed onto them, room or not.
+            let with_room = Packet::new(frame.clone()).apply(&edit);
+            let mut packet = Packet::new(Tight(frame));
+            let before = packet.clone();
+            assert_eq!(packet.apply(&edit), with_room.and(Err(DropReason::NoRoom)));
+            assert_eq!(packet, before);
+            pushed += u32::from(with_room.is_ok());
+        }
     }
+    assert!(pushed > 300, "most frames can be pushed onto: {pushed} of 600");
     let mut long = Packet::new(vec![0; 65_534]);
     assert_eq!(long.apply(&Edit::PushVlan(0x8100)), Err(DropReason::NoRoom));
 }
