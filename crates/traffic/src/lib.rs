@@ -6,8 +6,10 @@
 //! - [`Tester`]: generator and sink on pinned threads ([`Layout`]), from which a trial's counts come;
 //! - [`Probing`]: packets beside a trial's schedule, and sleep on a shared core;
 //! - [`check`]: the untimed pass that compares every packet; [`probes`]: packets that reach into a
-//!   function's tables; a sample of each timed trial is compared as well.
+//!   function's tables; a sample of each timed trial is compared as well;
+//! - [`audit`]: all packets of a device that makes its own traffic, read from its captures.
 
+pub mod audit;
 mod chatter;
 pub mod check;
 mod connections;

@@ -6,11 +6,10 @@
 //! counts by itself, compares every packet, and holds the device's counter against its own count. What the sink
 //! costs stands in the result, as a rate beside the rate without it.
 
-use super::expectations::Expectations;
-use super::sink::Sink;
 use super::{Flags, RigError, RigSetup, wire};
 use std::time::Duration;
 use weir_dut::folder::Folder;
+use weir_traffic::audit::{Expectations, Sink};
 use weir_trial::{Audit, Fault, Oracle, PacketCheck};
 
 /// How long the sink looks.

@@ -38,13 +38,13 @@ const NAP: Duration = Duration::from_millis(1);
 /// Takes a stream of captures apart, however it is cut into pieces. A device may close its capture and begin
 /// another one.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+struct Parser {
     rest: Vec<u8>,
 }
 
 impl Parser {
     /// Takes bytes in; `each` gets every whole frame. An error says what is no capture.
-    pub(super) fn take(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), String> {
+    fn take(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), String> {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
         while let Some(first) = self.rest.get(at..at + PACKET_HEADER) {
@@ -79,7 +79,7 @@ struct Shared {
 
 /// The pipes of all ports.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub struct Sink {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<(Seen, PacketCheck)>>,
     expectations: Arc<Expectations>,
@@ -87,7 +87,7 @@ pub(super) struct Sink {
 
 impl Sink {
     /// Makes a pipe for each port in a folder, and reads them from now on. Returns their paths beside it.
-    pub(super) fn open(
+    pub fn open(
         folder: &Path,
         ports: u8,
         expectations: Expectations,
@@ -110,24 +110,24 @@ impl Sink {
     }
 
     /// Packets that came so far.
-    pub(super) fn counted(&self) -> u64 {
+    pub fn counted(&self) -> u64 {
         self.shared.counted.load(Ordering::Acquire)
     }
 
     /// Packets by which the count may lag behind a device that says the truth: what its pipes and its bursts
     /// hold, and what a thread has read of a pipe, at most all that was in it, and not yet counted.
-    pub(super) fn slack(&self) -> u64 {
+    pub fn slack(&self) -> u64 {
         let a_port = 2 * PIPE / (PACKET_HEADER as u64 + self.expectations.shortest()) + BURST;
         a_port * self.threads.len() as u64
     }
 
     /// Begins or ends to look at each packet.
-    pub(super) fn look(&self, whether: bool) {
+    pub fn look(&self, whether: bool) {
         self.shared.looks.store(whether, Ordering::Release);
     }
 
     /// Ends the reading, and says what all packets that were looked at came to, and how many left by each port.
-    pub(super) fn finish(mut self) -> (PacketCheck, Vec<u64>) {
+    pub fn finish(mut self) -> (PacketCheck, Vec<u64>) {
         self.shared.stop.store(true, Ordering::Release);
         let (mut seen, mut check) = (self.expectations.nothing_seen(), PacketCheck::default());
         let mut by_port = Vec::new();

@@ -7,10 +7,10 @@
 //! Where connections have other client ports in each lap ([`PortTurns`]), nobody knows of which lap a packet is. Then frames are known by
 //! what they are once the client's port is taken out of them and out of their checksum; a port that is no client's is not taken out.
 
+use crate::trace::FrameTable;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher as _};
-use weir_traffic::trace::FrameTable;
 use weir_trial::compare::{compare, describe, is_router_report, note};
 use weir_trial::expected::{PAIR, Reason, flow};
 use weir_trial::{Expected, Fault, Oracle, PacketCheck};
@@ -29,7 +29,7 @@ const SHORTEST: u64 = 60;
 
 /// What must come out.
 #[derive(Debug, Default)]
-pub(super) struct Expectations {
+pub struct Expectations {
     /// By port and bytes, the place in `outputs`.
     by_bytes: FxHashMap<(u8, u64), u32>,
     outputs: Vec<Output>,
@@ -69,7 +69,7 @@ fn hash(bytes: &[u8]) -> u64 {
 impl Expectations {
     /// Of a function that gets these laps, one a direction. A device that does something else with packets
     /// without a route is not held to them (`deviates`).
-    pub(super) fn new<'a>(
+    pub fn new<'a>(
         oracle: &Oracle,
         laps: impl Iterator<Item = &'a FrameTable>,
         deviates: Option<&str>,
@@ -220,7 +220,7 @@ fn take_port_out(turns: &PortTurns, frame: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_traffic::trace::TraceSpec;
+    use crate::trace::TraceSpec;
     use weir_trial::Nf;
 
     fn expectations(nf: &str, trace: &str) -> (Expectations, Vec<Vec<u8>>) {
