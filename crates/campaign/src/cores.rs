@@ -27,8 +27,8 @@ pub struct TooFewCores {
     testers: usize,
 }
 
-/// Cores that a tester may have: one that sends and one that receives a direction.
-pub(crate) const MOST_TESTERS: u32 = 4;
+/// Cores that a tester may have: one that sends and one that receives for each of eight queues of two directions.
+pub(crate) const MOST_TESTERS: u32 = 32;
 
 impl Cores {
     /// Hands out the cores this process may use: the last to the DUT, as the first often serves

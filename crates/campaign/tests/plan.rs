@@ -196,12 +196,12 @@ fn a_file_of_flows_is_a_function_and_its_mistakes_stand_with_the_plans_place() {
 }
 
 #[test]
-fn the_tester_may_have_up_to_four_cores() {
+fn the_tester_may_have_up_to_32_cores() {
     assert_eq!(parse(&with("", "")).unwrap().tester_cores, 1);
-    assert_eq!(parse(&with("tester_cores = 4", "")).unwrap().tester_cores, 4);
-    for refused in ["tester_cores = 0", "tester_cores = 5"] {
+    assert_eq!(parse(&with("tester_cores = 32", "")).unwrap().tester_cores, 32);
+    for refused in ["tester_cores = 0", "tester_cores = 33"] {
         let error = error(refused, "");
-        assert!(error.contains("`tester_cores`") && error.contains("outside 1 to 4"), "{error}");
+        assert!(error.contains("`tester_cores`") && error.contains("outside 1 to 32"), "{error}");
     }
 }
 

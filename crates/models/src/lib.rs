@@ -2,11 +2,13 @@
 //!
 //! The files under test are those of the switch, taken here by their path: `crates/datapath/src/worker/doorbell.rs`,
 //! `crates/datapath/src/model/meter.rs`, `crates/datapath/src/model/counts.rs`, `crates/conntrack/src/owner_line.rs`,
-//! `crates/agent/src/channel/wish.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard library's
-//! there and loom's here; so nothing is modelled but what runs, and no build of the switch knows of loom.
+//! `crates/agent/src/channel/wish.rs`, `crates/port/src/apart/ring.rs`; and one of the tester's,
+//! `crates/traffic/src/numbers/marks.rs`. They name `atomics`, which is the standard library's
+//! there and loom's here; so nothing is modelled but what runs, and no build of the switch or of the lab knows of loom.
 //!
 //! - [`doorbell`]: whoever changed the tables frees the old ones when no worker uses them, asleep or not;
 //! - [`owners`]: of two workers that want one tuple, one at most has it;
+//! - [`marks`]: of two receivers of one packet, one counts it, and of two packets out of order, one is;
 //! - [`counts`]: counters that workers add to and others read lose nothing and never fall;
 //! - [`meters`]: two workers let no more pass than one would;
 //! - [`wishes`]: the channel's thread sleeps over nothing that was left for it;
@@ -25,6 +27,7 @@
 pub mod atomics;
 pub mod counts;
 pub mod doorbell;
+pub mod marks;
 pub mod meters;
 pub mod owners;
 pub mod rings;
@@ -49,6 +52,9 @@ mod the_meter;
 
 #[path = "../../conntrack/src/owner_line.rs"]
 mod the_owner_line;
+
+#[path = "../../traffic/src/numbers/marks.rs"]
+mod the_marks;
 
 #[path = "../../agent/src/channel/wish.rs"]
 mod the_wish;

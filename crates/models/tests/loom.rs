@@ -1,6 +1,6 @@
 //! The models of `weir-models`, each in all orders of steps, and that they can find something.
 
-use weir_models::{counts, doorbell, meters, owners, rings, wishes};
+use weir_models::{counts, doorbell, marks, meters, owners, rings, wishes};
 
 /// Orders that were gone through: fewer than some, and nothing was interleaved.
 fn gone_through(orders: u64) {
@@ -43,6 +43,27 @@ fn a_worker_that_begins_anew_takes_nothing_of_another() {
 #[should_panic(expected = "both have it")]
 fn a_worker_that_does_not_look_again_after_it_wrote_is_found_out() {
     owners::one_that_does_not_look_again_is_found_out();
+}
+
+#[test]
+fn a_packet_that_comes_to_two_receivers_counts_once() {
+    gone_through(marks::a_packet_that_comes_to_two_counts_once());
+}
+
+#[test]
+fn a_packet_behind_a_later_one_is_out_of_order_whichever_receiver_has_it() {
+    gone_through(marks::what_comes_behind_a_later_one_is_out_of_order_once());
+}
+
+#[test]
+fn a_receiver_a_window_ahead_of_another_loses_nothing() {
+    gone_through(marks::a_later_lap_loses_nothing());
+}
+
+#[test]
+#[should_panic(expected = "counted twice")]
+fn marks_that_are_set_in_two_steps_are_found_out() {
+    marks::marks_in_two_steps_are_found_out();
 }
 
 #[test]

@@ -13,12 +13,13 @@
 //! ([`crate::sample`]).
 //!
 //! Cost: a lookup and a comparison of the whole frame, no allocation; `./x generator --receive` measures it.
-//! One [`Each`] a stream, owned by the receiver's thread; [`Ways`] are shared.
+//! One [`Each`] a stream and receiver, owned by its thread; [`Ways`] are shared.
 
 use crate::recall::Recall;
 use crate::stamp::{Stamp, StampSlot};
 use crate::trace::{FrameTable, HEAD_BYTES};
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_trial::compare::describe;
 use weir_trial::expected::Reason;
@@ -302,8 +303,13 @@ impl Each {
         Some(place as usize)
     }
 
-    /// How often each frame that must come out came, for each time that it stands in a lap; an example's words
-    /// with it.
+    /// Adds what another receiver saw of the same sender's packets.
+    fn add(&mut self, other: &Self) {
+        self.came.iter_mut().zip(&other.came).for_each(|(sum, came)| *sum += came);
+        self.compared += other.compared;
+    }
+
+    /// How often each frame that must come out came, for each time that it stands in a lap, and its place.
     pub(crate) fn shares(&self) -> Vec<(u64, usize)> {
         let table = self.recall.table();
         let mut times = vec![u64::from(table.order().is_none()); self.came.len()];
@@ -329,10 +335,20 @@ impl Each {
     }
 }
 
-/// How what came back is shared among the frames of all streams; nothing where none is known.
-pub(crate) fn shares<'a>(all: impl Iterator<Item = &'a Each>) -> Option<Shares> {
+/// How what came back is shared among the frames of all senders; nothing where none is known. Each look at a sender's packets
+/// comes with that sender's direction and place, as several receivers may have looked at them.
+pub(crate) fn shares<'a>(all: impl Iterator<Item = ((usize, usize), &'a Each)>) -> Option<Shares> {
+    let mut senders: BTreeMap<(usize, usize), Each> = BTreeMap::new();
+    for (sender, each) in all {
+        match senders.entry(sender) {
+            Entry::Vacant(place) => drop(place.insert(each.clone())),
+            Entry::Occupied(mut sum) => sum.get_mut().add(each),
+        }
+    }
     let mut rates: Vec<(u64, &Each, usize)> = Vec::new();
-    all.for_each(|each| rates.extend(each.shares().into_iter().map(|(rate, index)| (rate, each, index))));
+    for each in senders.values() {
+        rates.extend(each.shares().into_iter().map(|(rate, index)| (rate, each, index)));
+    }
     let middle = rates.len() / 2;
     rates.get(middle)?;
     let median = rates.select_nth_unstable_by_key(middle, |one| one.0).1.0;

@@ -155,13 +155,22 @@ fn what_nobody_can_know_is_left_to_others() {
 /// Laps of a device that lets these packets through.
 fn shared(frames: usize, laps: usize, passes: impl Fn(usize, usize) -> bool) -> Shares {
     let (oracle, table) = (Oracle::new(Nf::L2Fwd), table(&format!("flows:{frames}"), "64"));
-    let mut each = each(&oracle, &table, (0, 1));
+    let mut one = each(&oracle, &table, (0, 1));
+    let mut receivers = [one.clone(), one.clone(), one.clone()];
     for (number, (stamp, frame)) in sent(&table, 0, 1, frames * laps).into_iter().enumerate() {
         if passes(number % frames, number) {
-            assert_eq!(each.look(stamp, 1, &frame), Look::Right);
+            assert_eq!(one.look(stamp, 1, &frame), Look::Right);
+            // Flows stay with a receiver; the third has none.
+            assert_eq!(receivers[number % frames % 2].look(stamp, 1, &frame), Look::Right);
         }
     }
-    shares(std::iter::once(&each)).unwrap()
+    let alone = shares(std::iter::once(((0, 0), &one))).unwrap();
+    assert_eq!(
+        shares(receivers.iter().map(|each| ((0, 0), each))).unwrap(),
+        alone,
+        "as one receiver sees it"
+    );
+    alone
 }
 
 #[test]

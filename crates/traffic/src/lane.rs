@@ -59,7 +59,7 @@ pub(crate) struct LaneSender {
     pub(crate) sender: Sender,
 }
 
-/// The receive queues of a port.
+/// Receive queues of a port: all of them, or those that are this thread's.
 #[derive(Debug)]
 pub(crate) struct LaneReceiver {
     pub(crate) port: usize,
@@ -100,8 +100,9 @@ pub(crate) struct Course {
     pub(crate) pass: PassLimit,
     pub(crate) pause: u64,
     pub(crate) drain: Drain,
-    /// What the trackers of each direction expect.
+    /// What the trackers of each direction expect, and how many of them it has.
     pub(crate) setups: Vec<TrackerSetup>,
+    pub(crate) receivers: Vec<usize>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) meeting: Meeting,
     /// What is sent beside the schedule, and the number of the first of these.
@@ -123,6 +124,8 @@ pub(crate) struct Meeting {
     received: AtomicU64,
     /// When a packet came last, in ticks.
     came: AtomicU64,
+    /// The greatest delay that a thread saw until it stopped sending, in ticks.
+    longest: AtomicU64,
 }
 
 impl Meeting {
@@ -182,7 +185,7 @@ pub(crate) struct LaneReport {
     pub(crate) ended: Ticks,
     /// Direction and counts of each sender, in order.
     pub(crate) counts: Vec<(usize, DirectionCounts)>,
-    /// Direction and tracker, one a direction that ends here.
+    /// Direction and tracker, one a direction that this thread receives.
     pub(crate) trackers: Vec<(usize, Tracker)>,
     pub(crate) gaps: Gaps,
     /// What it saw of the DUT's threads.
@@ -267,7 +270,8 @@ impl Lane {
             }
             if let Some(sampler) = &mut receiver.sampler {
                 let packets = course.spec.load.0 * course.spec.duration.seconds();
-                sampler.begin(course.trial, packets / course.setups.len().max(1) as f64);
+                let receivers = course.setups.len().max(1) * course.receivers[receiver.direction];
+                sampler.begin(course.trial, packets / receivers as f64);
             }
         }
         Collector { trackers, places, burst: Burst::new() }
@@ -321,9 +325,9 @@ impl Lane {
         let ticks = |time| course.tsc.ticks(time);
         let Drain { quiet, patience, limit } = course.drain;
         let start = Ticks::now();
-        let longest = collector.trackers.iter().map(|(_, tracker)| tracker.longest()).max().unwrap_or(0);
-        let quiet = ticks(quiet).max(4 * longest).min(ticks(patience).max(ticks(quiet)));
         let (meeting, mut flushed, mut told) = (&course.meeting, start, 0);
+        let longest = collector.trackers.iter().map(|(_, tracker)| tracker.longest()).max().unwrap_or(0);
+        meeting.longest.fetch_max(longest, Ordering::Relaxed);
         meeting.came.fetch_max(start.0, Ordering::Relaxed);
         let mut came = 0;
         while !course.stop.load(Ordering::Relaxed) {
@@ -342,6 +346,9 @@ impl Lane {
             let sending = meeting.sending.load(Ordering::Acquire) > 0;
             let everything = !sending && all >= meeting.sent.load(Ordering::Acquire);
             let last = Ticks(meeting.came.load(Ordering::Relaxed));
+            // What comes by another thread's queues may come by this one's, as late.
+            let longest = meeting.longest.load(Ordering::Relaxed);
+            let quiet = ticks(quiet).max(4 * longest).min(ticks(patience).max(ticks(quiet)));
             if everything || !sending && (now.since(last) > quiet || now.since(start) > ticks(limit)) {
                 return;
             }

@@ -2,8 +2,9 @@
 
 use crate::each::{Each, Ways};
 use crate::intact::Integrity;
+use crate::numbers::window_of;
 use crate::recall::Recall;
-use crate::sink::{Tracker, TrackerSetup, window_of};
+use crate::sink::{Tracker, TrackerSetup};
 use crate::stamp::{Numbering, Reading, Stamp};
 use crate::trace::FrameTable;
 use crate::windows::Grid;
@@ -58,6 +59,7 @@ impl Receiver {
             numbering: Numbering::of(2),
             streams: vec![self.each.clone()],
             window: window_of(self.packets.len() as u64),
+            shared: Vec::new(),
             all_stamped: true,
             integrity,
             reading: Reading::Plain,

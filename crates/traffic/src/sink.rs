@@ -1,44 +1,22 @@
 //! What came back: each packet judged by its stamp.
 //!
-//! Loss, duplication and reordering are told apart by sequence numbers: a number above all seen is
-//! in order; one below is reordered (RFC 4737, section 3) or, if its bit is set, a duplicate. A trial has a
-//! bit for each of its packets, up to [`WINDOW`]; a packet that lies further behind cannot be told from a
-//! duplicate, and counts as one: what is not known to be new is no gain. Where several threads send a direction, each numbers its own packets, and order is told
-//! within what one of them sent. A packet whose stamp names an earlier trial is late, one with an unknown
+//! Loss, duplication and reordering are told apart by sequence numbers ([`crate::numbers`]). Where several threads send a
+//! direction, each numbers its own packets, and order is told within what one of them sent. A packet whose stamp names an earlier trial is late, one with an unknown
 //! stamp is foreign, unless it is what neighbours on a wire say by themselves. One that is not what must become
 //! of the frame that its stamp names ([`crate::each`]), or fails its checksums, is damaged. Cost: a few nanoseconds a
-//! packet, no allocation. One tracker a direction, owned by one thread.
+//! packet, no allocation. A tracker is owned by one thread; a direction has one for each of the threads that receive it.
 
 use crate::chatter::is_wire_chatter;
 use crate::each::{Each, Look};
 use crate::histogram::Delays;
 use crate::intact::Integrity;
+use crate::numbers::{Marks, Numbers};
 use crate::probing::{self, Seen};
 use crate::stamp::{Numbering, Reading, Stamp};
 use crate::windows::{Grid, ReceivedWindows};
+use std::sync::Arc;
 use weir_cpu::Ticks;
 use weir_trial::DirectionCounts;
-
-/// Sequence numbers told apart behind the greatest seen, at most: 4.5 s of the smallest frames at 10 Gb/s, in
-/// 8 MiB.
-pub const WINDOW: u64 = 1 << 26;
-/// And at least.
-const LEAST_WINDOW: u64 = 1 << 16;
-
-/// The window of a trial in which a sender has so many packets.
-pub(crate) fn window_of(packets: u64) -> u64 {
-    packets.clamp(LEAST_WINDOW, WINDOW).next_power_of_two()
-}
-
-/// What of one sender's numbers was seen.
-#[derive(Debug)]
-struct Numbers {
-    /// One above the greatest seen.
-    expected: u64,
-    /// A bit a number, as many as the window has: a power of two.
-    seen: Vec<u64>,
-    reordered: u64,
-}
 
 /// What a tracker is to expect.
 #[derive(Clone, Debug)]
@@ -51,6 +29,8 @@ pub(crate) struct TrackerSetup {
     pub(crate) streams: Vec<Option<Each>>,
     /// Bits of each sender's window, a power of two.
     pub(crate) window: u64,
+    /// Of each sender, the marks that all receivers of the direction share; none where it has one receiver.
+    pub(crate) shared: Vec<Arc<Marks>>,
     /// Whether every packet sent in this direction carries a stamp.
     pub(crate) all_stamped: bool,
     /// What every packet is held to; nothing where it cannot be known.
@@ -96,7 +76,9 @@ impl Tracker {
     pub(crate) fn new(mut setup: TrackerSetup) -> Self {
         let setup_probes = setup.probes;
         let each = std::mem::take(&mut setup.streams).into_iter();
-        let streams = each.map(|each| Stream { numbers: Numbers::new(setup.window), each }).collect();
+        let mut shared = std::mem::take(&mut setup.shared).into_iter();
+        let mut numbers = || shared.next().map_or_else(|| Numbers::alone(setup.window), Numbers::shared);
+        let streams = each.map(|each| Stream { numbers: numbers(), each }).collect();
         Self {
             streams,
             delays: Delays::new(),
@@ -230,20 +212,20 @@ impl Tracker {
     pub(crate) fn complete(&self, counts: &mut DirectionCounts) {
         counts.received += self.received;
         counts.duplicated += self.duplicated;
-        counts.reordered += self.streams.iter().map(|stream| stream.numbers.reordered).sum::<u64>();
+        counts.reordered += self.streams.iter().map(|stream| stream.numbers.reordered()).sum::<u64>();
         counts.late += self.late;
         counts.foreign += self.foreign;
         counts.damaged += self.damaged;
     }
 
-    /// The packets of each sender, as they were held against its frames.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Each> {
-        self.streams.iter().filter_map(|stream| stream.each.as_ref())
+    /// The packets of each sender, as they were held against its frames, and its place among the direction's.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &Each)> {
+        self.streams.iter().enumerate().filter_map(|(place, stream)| Some((place, stream.each.as_ref()?)))
     }
 
     /// Packets held against the frames that their stamps name, and those of them that were something else.
     pub(crate) fn compared(&self) -> (u64, u64) {
-        (self.each().map(Each::compared).sum(), self.changed)
+        (self.each().map(|(_, each)| each.compared()).sum(), self.changed)
     }
 
     /// Delays of the packets that no pause of the tester delayed.
@@ -267,61 +249,6 @@ impl Tracker {
     }
 }
 
-impl Numbers {
-    fn new(window: u64) -> Self {
-        // Each page of it touched.
-        let mut seen = vec![1; (window / 64) as usize];
-        seen.fill(0);
-        Self { expected: 0, seen, reordered: 0 }
-    }
-
-    fn window(&self) -> u64 {
-        self.seen.len() as u64 * 64
-    }
-
-    /// Where a number's bit stands.
-    #[inline]
-    fn bit(&self, sequence: u64) -> (usize, u64) {
-        ((sequence / 64) as usize & (self.seen.len() - 1), 1 << (sequence % 64))
-    }
-
-    /// Marks a sequence number; false when it was seen before.
-    #[inline]
-    fn note(&mut self, sequence: u64) -> bool {
-        let (word, bit) = self.bit(sequence);
-        if sequence >= self.expected {
-            self.forget_up_to(sequence);
-            self.expected = sequence + 1;
-            self.seen[word] |= bit;
-            return true;
-        }
-        if self.expected - sequence > self.window() || self.seen[word] & bit != 0 {
-            return false;
-        }
-        self.seen[word] |= bit;
-        self.reordered += 1;
-        true
-    }
-
-    /// Clears the marks of the numbers `expected..=sequence`, whose places held older ones.
-    #[inline]
-    fn forget_up_to(&mut self, sequence: u64) {
-        if sequence == self.expected {
-            let (word, bit) = self.bit(sequence);
-            self.seen[word] &= !bit;
-            return;
-        }
-        if sequence - self.expected >= self.window() {
-            self.seen.fill(0);
-            return;
-        }
-        for number in self.expected..=sequence {
-            let (word, bit) = self.bit(number);
-            self.seen[word] &= !bit;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,12 +257,17 @@ mod tests {
     const W: u64 = 1 << 16;
 
     fn tracker() -> Tracker {
+        tracker_of(Vec::new())
+    }
+
+    fn tracker_of(shared: Vec<Arc<Marks>>) -> Tracker {
         let grid = Grid { start: Ticks(0), length: 1_000, shift: 10 };
         Tracker::new(TrackerSetup {
             trial: 4,
             numbering: Numbering::of(2),
             streams: vec![None, None],
             window: W,
+            shared,
             all_stamped: true,
             integrity: None,
             reading: Reading::Plain,
@@ -424,6 +356,23 @@ mod tests {
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
         assert_eq!((counts.foreign, counts.damaged), (1, 0), "it is whole, and nobody sent it");
+    }
+
+    #[test]
+    fn several_receivers_of_a_direction_count_together_as_one_does() {
+        let of = |stream, number| Stamp::first_of(stream) + number;
+        // A duplicate that comes to the other receiver, one that comes to the same, and order across both.
+        let came = [of(0, 0), of(1, 0), of(0, 2), of(0, 2), of(0, 1), of(1, 1), of(0, 1), of(1, 0), of(1, 5)];
+        let marks = vec![Arc::new(Marks::new(W)), Arc::new(Marks::new(W))];
+        let mut receivers = [tracker_of(marks.clone()), tracker_of(marks)];
+        for (turn, sequence) in came.iter().enumerate() {
+            assert!(receivers[turn / 2 % 2].judge(&frame(4, *sequence), 0, Ticks(600), Ticks(0)));
+        }
+        let mut together = DirectionCounts::default();
+        receivers.iter().for_each(|one| one.complete(&mut together));
+        assert_eq!(together, judged(&came));
+        assert_eq!((together.received, together.duplicated, together.reordered), (6, 3, 1));
+        assert!(receivers.iter().all(|one| one.received() > 0), "both had some");
     }
 
     #[test]

@@ -17,11 +17,12 @@ use crate::histogram::TickHistogram;
 use crate::intact::{Integrity, Link};
 use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting};
 use crate::layout::{Layout, watcher};
+use crate::numbers::{Marks, window_of};
 use crate::pacer::{Schedule, Shape};
 use crate::probing::{self, Probing};
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
-use crate::sink::{TrackerSetup, window_of};
+use crate::sink::TrackerSetup;
 use crate::stamp::{Numbering, Reading};
 use crate::waits::Waits;
 use crate::watch::PassLimit;
@@ -118,6 +119,8 @@ pub(crate) struct Engine {
     begins: Vec<usize>,
     /// Where each direction ends.
     ends: Vec<usize>,
+    /// How many threads receive each direction.
+    receivers: Vec<usize>,
     pub(crate) tsc: Tsc,
     pub(crate) trial: u16,
     /// What every packet of a direction is held to; nothing where it cannot be known.
@@ -138,7 +141,8 @@ impl Tester {
     ) -> Self {
         let (begins, ends): (Vec<usize>, Vec<usize>) =
             directions.iter().map(|direction| (direction.from, direction.to)).unzip();
-        let mut receivers: Vec<Option<Vec<RxQueue>>> = receivers.into_iter().map(Some).collect();
+        let mut receivers: Vec<Vec<Option<RxQueue>>> =
+            receivers.into_iter().map(|queues| queues.into_iter().map(Some).collect()).collect();
         let mut senders: Vec<Vec<Option<Sender>>> =
             directions.into_iter().map(|one| one.senders.into_iter().map(Some).collect()).collect();
         let packets: Vec<Vec<f64>> = senders
@@ -151,16 +155,26 @@ impl Tester {
                 let share = packets[*direction][*stream] / packets[*direction].iter().sum::<f64>();
                 Some(LaneSender { direction: *direction, stream: *stream, share, sender })
             });
-            let from_plan = plan.receives.iter().filter_map(|port| {
-                let queues = receivers.get_mut(*port)?.take()?;
-                let (side, direction) = (side(*port), watcher(&ends, *port));
-                Some(LaneReceiver { port: *port, side, direction, queues, sampler: None })
-            });
-            Lane { core: plan.core, senders: of_plan.collect(), receivers: from_plan.collect() }
+            let mut of_ports: Vec<LaneReceiver> = Vec::new();
+            for (port, number) in &plan.receives {
+                let queue = receivers.get_mut(*port).and_then(|queues| queues.get_mut(*number)?.take());
+                match of_ports.iter_mut().find(|one| one.port == *port) {
+                    Some(one) => one.queues.extend(queue),
+                    None => of_ports.push(LaneReceiver {
+                        port: *port,
+                        side: side(*port),
+                        direction: watcher(&ends, *port),
+                        queues: queue.into_iter().collect(),
+                        sampler: None,
+                    }),
+                }
+            }
+            Lane { core: plan.core, senders: of_plan.collect(), receivers: of_ports }
         });
         let (lanes, tsc) = (lanes.collect(), Tsc::get());
-        let engine =
-            Engine { ports, lanes, begins, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
+        let receivers = layout.receivers(&ends);
+        let (integrities, oracle) = (Vec::new(), None);
+        let engine = Engine { ports, lanes, begins, ends, receivers, tsc, trial: 0, integrities, oracle };
         Self {
             eal,
             drain: Drain::default(),
@@ -366,12 +380,18 @@ impl Engine {
         let probes = probing.as_ref().map_or(0, |(probing, _)| probing.most(spec.duration));
         // Chance may make it some more.
         let most = (load.0 * spec.duration.seconds() * 1.1) as u64;
+        let window = window_of(if recorded { u64::MAX } else { most });
+        let shared = |direction: usize| {
+            let senders = if self.receivers[direction] > 1 { self.senders_of(direction).count() } else { 0 };
+            (0..senders).map(|_| Arc::new(Marks::new(window))).collect()
+        };
         let setups: Vec<TrackerSetup> = (0..self.ends.len())
             .map(|direction| TrackerSetup {
                 trial: numbering.number(self.trial, direction),
                 numbering,
                 streams: self.senders_of(direction).map(Sender::each).collect(),
-                window: window_of(if recorded { u64::MAX } else { most }),
+                window,
+                shared: shared(direction),
                 all_stamped: self.senders_of(direction).all(Sender::stamps_all),
                 integrity: self.integrities.get(direction).copied().flatten(),
                 reading,
@@ -411,6 +431,7 @@ impl Engine {
             pause: catch_up.max(tsc.ticks(PAUSE)),
             drain,
             setups,
+            receivers: self.receivers.clone(),
             stop: Arc::clone(stop),
             meeting: Meeting::of(&self.lanes),
             probing,
@@ -475,7 +496,9 @@ impl Engine {
                 reports.iter().map(|report| report.probes.len() as u64).sum(),
                 trackers().map(|(_, tracker)| tracker.probes().count()).sum(),
             ),
-            shares: each::shares(trackers().flat_map(|(_, tracker)| tracker.each())),
+            shares: each::shares(trackers().flat_map(|(direction, tracker)| {
+                tracker.each().map(move |(sender, each)| ((*direction, sender), each))
+            })),
         }
     }
 

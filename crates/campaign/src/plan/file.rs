@@ -123,8 +123,8 @@ pub(crate) struct PlanFile {
     pub(super) self_check: Option<bool>,
     /// Seed of everything random. One that is chosen moves the addresses of generated traces as well. Default: 1.
     pub(super) seed: Option<u64>,
-    /// Cores of the tester, 1 to 4. With several, senders and receivers are on threads of their own; two directions
-    /// keep four busy, one direction two. The machine needs one more, for the device. Default: 1.
+    /// Cores of the tester, 1 to 32. With several, senders and receivers are on threads of their own; each direction keeps two
+    /// busy, and two more for each further of its port's `queues`. The machine needs one more, for the device. Default: 1.
     #[schemars(with = "Option<u32>")]
     pub(super) tester_cores: Option<Spanned<u32>>,
     /// How often every point is measured, 1 to 100. Default: 1.
