@@ -73,7 +73,7 @@ fn a_rare_change_that_keeps_the_checksums_ends_the_point_in_mid_trial() {
     }
 }
 
-/// Nearly all packets of a trace have one fate: who looks up one packet of a full burst must meet bursts of two.
+/// Nearly all packets of a trace have one disposition: who looks up one packet of a full burst must meet bursts of two.
 #[test]
 fn lookups_that_are_skipped_in_full_bursts_are_found_before_the_first_trial() {
     let _cores = cores();

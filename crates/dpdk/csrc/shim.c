@@ -403,7 +403,7 @@ int weir_mark_rule(uint16_t port, const struct weir_headers *spec, const struct 
     struct rte_flow_action_queue action_queue = {.index = 0};
     uint16_t all[RTE_MAX_QUEUES_PER_PORT];
     struct rte_flow_action_rss rss = {.queue_num = queues, .queue = all, .types = RTE_ETH_RSS_IP};
-    const struct rte_flow_action fates[] = {
+    const struct rte_flow_action onward[] = {
         {.type = RTE_FLOW_ACTION_TYPE_PASSTHRU},
         {.type = RTE_FLOW_ACTION_TYPE_RSS, .conf = &rss},
         {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &action_queue},
@@ -460,13 +460,13 @@ int weir_mark_rule(uint16_t port, const struct weir_headers *spec, const struct 
     NAME(RTE_FLOW_ITEM_TYPE_END, NULL, NULL);
 
     *why = NULL;
-    for (unsigned fate = 0; fate < RTE_DIM(fates); fate++) {
+    for (unsigned way = 0; way < RTE_DIM(onward); way++) {
         const struct rte_flow_action actions[] = {
             {.type = RTE_FLOW_ACTION_TYPE_MARK, .conf = &action_mark},
-            fates[fate],
+            onward[way],
             {.type = RTE_FLOW_ACTION_TYPE_END},
         };
-        if (fates[fate].type == RTE_FLOW_ACTION_TYPE_QUEUE && queues > 1)
+        if (onward[way].type == RTE_FLOW_ACTION_TYPE_QUEUE && queues > 1)
             continue; /* it would take packets from the other queues */
         memset(&error, 0, sizeof(error));
         failed = rte_flow_validate(port, &attr, items, actions, &error);

@@ -190,7 +190,7 @@ impl<P: Plane> Switch<P> {
                 Ok(Inbound::Ask(ask)) => {
                     self.agent.flush(&mut self.plane);
                     let stop = matches!(ask.request, Request::Stop {});
-                    // Whoever asked may have gone; the deed is done all the same.
+                    // Whoever asked may have gone; the change is made all the same.
                     let _ = ask.reply.send(self.answer(ask.request));
                     if stop {
                         break;

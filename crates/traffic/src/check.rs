@@ -122,7 +122,7 @@ pub struct Item {
 
 /// What must come of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Disposition {
     /// It comes out.
     Comes,
     /// It must not.
@@ -134,7 +134,7 @@ pub enum Fate {
 /// An item so far.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    fate: Option<Fate>,
+    disposition: Option<Disposition>,
     back: bool,
     /// Whether it was sent more than once: without a stamp, nobody knows which of them came.
     resent: bool,
@@ -206,7 +206,7 @@ impl Examiner {
         }
         let items = frames
             .iter()
-            .map(|frames| vec![State { fate: None, back: false, resent: false }; frames.len()])
+            .map(|frames| vec![State { disposition: None, back: false, resent: false }; frames.len()])
             .collect();
         let (reading, numbering) = (Reading::behind(oracle.nf()), Numbering::of(frames.len()));
         Self {
@@ -256,8 +256,8 @@ impl Examiner {
                 let places = (0..states.len()).filter(|place| wanted(&states[*place]));
                 places.map(|place| Item { direction, place }).collect::<Vec<_>>()
             };
-            let come = all(&|state| state.fate == Some(Fate::Comes) && state.back);
-            let gone = all(&|state| state.fate == Some(Fate::Gone));
+            let come = all(&|state| state.disposition == Some(Disposition::Comes) && state.back);
+            let gone = all(&|state| state.disposition == Some(Disposition::Gone));
             let nf = self.oracle.nf();
             if come.is_empty() || gone.is_empty() || nf.is_stateful() || nf.translates().is_some() {
                 continue;
@@ -281,7 +281,7 @@ impl Examiner {
 
     /// Whether an item that was sent must come out.
     pub fn must_come(&self, item: Item) -> bool {
-        self.items[item.direction][item.place].fate == Some(Fate::Comes)
+        self.items[item.direction][item.place].disposition == Some(Disposition::Comes)
     }
 
     /// Whether a packet that must come, of those sent from the transmission of this number on, did not yet.
@@ -291,14 +291,16 @@ impl Examiner {
 
     /// Notes that an item is sent; returns the frame to send, stamped where it can be, and what
     /// must come of it.
-    pub fn send(&mut self, item: Item) -> (Vec<u8>, Fate) {
+    pub fn send(&mut self, item: Item) -> (Vec<u8>, Disposition) {
         let number = self.sent.len();
         let (frame, stamped) = self.transmitted(item, number);
         let expected = self.oracle.expected(self.port_of(item.direction), &frame);
-        let fate = match &expected {
-            Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } => Fate::Comes,
-            Expected::Drop(_) => Fate::Gone,
-            Expected::Open => Fate::Open,
+        let disposition = match &expected {
+            Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } => {
+                Disposition::Comes
+            }
+            Expected::Drop(_) => Disposition::Gone,
+            Expected::Open => Disposition::Open,
         };
         let plain = match expected {
             Expected::Forward { port, frame } if !stamped => Some((port, vec![frame])),
@@ -313,10 +315,10 @@ impl Examiner {
             self.flows.entry((item.direction, flow)).or_insert((number, None)).0 = number;
         }
         let state = &mut self.items[item.direction][item.place];
-        let again = state.fate.replace(fate).is_some();
+        let again = state.disposition.replace(disposition).is_some();
         state.resent |= again;
         self.sent.push(Transmission { item, stamped, again, came: false });
-        (frame, fate)
+        (frame, disposition)
     }
 
     /// A transmission's frame, and whether it carries a stamp.
@@ -450,12 +452,12 @@ impl Examiner {
         let (mut open, mut compared) = (0_u64, 0);
         for (direction, states) in self.items.iter().enumerate() {
             for (place, state) in states.iter().enumerate() {
-                match state.fate {
+                match state.disposition {
                     None => {}
-                    Some(Fate::Open) => open += 1,
-                    Some(fate) => {
+                    Some(Disposition::Open) => open += 1,
+                    Some(disposition) => {
                         compared += 1;
-                        if fate == Fate::Comes && !state.back {
+                        if disposition == Disposition::Comes && !state.back {
                             let frame = self.frames[direction].frame(place);
                             let place = self.place(Item { direction, place });
                             let port = self.port_of(direction);
@@ -469,7 +471,7 @@ impl Examiner {
         self.check.compared = compared;
         if open > 0 {
             let nf = self.oracle.nf();
-            self.check.remark(format!("{open} packets whose fate {nf} leaves open were not compared"));
+            self.check.remark(format!("{open} packets whose disposition {nf} leaves open were not compared"));
         }
         if self.overtook > 0 {
             let says = "packets came after later ones of their flow, which is free to whoever splits flows";

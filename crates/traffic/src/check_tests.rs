@@ -247,8 +247,8 @@ fn a_packet_sent_again_is_not_missing_nor_twice_when_both_come() {
     let mut book = book("l2fwd");
     let items = book.items();
     let first = through(&mut book);
-    let (again, fate) = book.send(items[0]);
-    assert_eq!(fate, Fate::Comes);
+    let (again, disposition) = book.send(items[0]);
+    assert_eq!(disposition, Disposition::Comes);
     assert!(!book.is_back(items[0]));
     book.came(1, &again);
     assert!(book.is_back(items[0]));
@@ -324,7 +324,7 @@ fn what_nobody_decides_is_said_and_not_compared_and_reports_of_a_router_are_pass
     assert_eq!((check.compared, faults(&check)), (0, vec![]), "{check}");
     let remark = check.remark.unwrap();
     assert!(
-        remark.contains("1 packets whose fate l3fwd:10 leaves open") && remark.contains("1 ICMP"),
+        remark.contains("1 packets whose disposition l3fwd:10 leaves open") && remark.contains("1 ICMP"),
         "{remark}"
     );
 }
@@ -353,8 +353,9 @@ fn packets_that_must_come_and_packets_that_must_not_fill_bursts_together() {
             for burst in book.mixed(64, 3).iter().flat_map(|chunk| chunk.chunks(32)) {
                 let first = book.transmissions();
                 let sent: Vec<_> = burst.iter().map(|item| (item.direction, book.send(*item))).collect();
-                let fates: Vec<Fate> = sent.iter().map(|(_, (_, fate))| *fate).collect();
-                assert_eq!(fates, [Fate::Comes, Fate::Gone].repeat(16), "{nf}");
+                let dispositions: Vec<Disposition> =
+                    sent.iter().map(|(_, (_, disposition))| *disposition).collect();
+                assert_eq!(dispositions, [Disposition::Comes, Disposition::Gone].repeat(16), "{nf}");
                 assert!(book.is_under_way(first), "{nf}");
                 for (direction, (frame, _)) in sent {
                     match book.oracle.expected(direction as u8, &frame) {

@@ -7,7 +7,7 @@
 //! payload as it stands, the L4 checksum with what the stamp makes of it. What the function must have changed (MAC
 //! addresses, time to live, header checksum) is compared with what it must be.
 //!
-//! What is not compared here: frames whose fate is open or one of several (a balancer's), encrypted ones, IPv4
+//! What is not compared here: frames whose disposition is open or one of several (a balancer's), encrypted ones, IPv4
 //! headers with options that are routed, packets without a stamp, traces whose ports change from lap to lap, and those of more distinct
 //! frames than [`MOST`]. Those are held to their checksums ([`crate::intact`]) and looked at in the sample
 //! ([`crate::sample`]).
@@ -44,7 +44,7 @@ const MOST: usize = 1 << 18;
 
 /// What must become of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Fate {
+enum Disposition {
     /// It leaves by this port as it came.
     Same(u8),
     /// It leaves by this port as a router leaves it: new MAC addresses, the time to live lowered.
@@ -55,10 +55,10 @@ enum Fate {
     Open,
 }
 
-/// How frames of one fate, size and protocol are compared.
+/// How frames of one disposition, size and protocol are compared.
 #[derive(Clone, Debug)]
 struct Way {
-    fate: Fate,
+    disposition: Disposition,
     /// Bytes of the frame, and how many of its head are compared.
     len: usize,
     front: usize,
@@ -93,19 +93,20 @@ impl Ways {
         if table.distinct() > MOST || table.turns().is_some() {
             return None;
         }
-        let mut known: HashMap<(Fate, usize, StampSlot), u16> = HashMap::new();
+        let mut known: HashMap<(Disposition, usize, StampSlot), u16> = HashMap::new();
         let (mut ways, mut of) = (Vec::new(), Vec::with_capacity(table.distinct()));
         for index in 0..table.distinct() {
             let (frame, slot) = (table.distinct_frame(index).to_vec(), table.slot_of(index));
-            let fate = if is_in_head(slot) { fate(oracle, port, &frame) } else { Fate::Open };
-            let key = (fate, frame.len(), place_alone(slot));
+            let disposition =
+                if is_in_head(slot) { disposition(oracle, port, &frame) } else { Disposition::Open };
+            let key = (disposition, frame.len(), place_alone(slot));
             let next = u16::try_from(ways.len()).ok()?;
             of.push(*known.entry(key).or_insert_with(|| {
                 ways.push(Way::new(key.0, frame.len(), slot));
                 next
             }));
         }
-        ways.iter().any(|way| way.fate != Fate::Open).then_some(Self { ways, of })
+        ways.iter().any(|way| way.disposition != Disposition::Open).then_some(Self { ways, of })
     }
 }
 
@@ -126,17 +127,17 @@ fn place_alone(slot: StampSlot) -> StampSlot {
 }
 
 /// What the oracle says about a frame.
-fn fate(oracle: &Oracle, port: u8, frame: &[u8]) -> Fate {
+fn disposition(oracle: &Oracle, port: u8, frame: &[u8]) -> Disposition {
     match oracle.expected(port, frame) {
-        Expected::Forward { port, frame: out } if out == frame => Fate::Same(port),
+        Expected::Forward { port, frame: out } if out == frame => Disposition::Same(port),
         Expected::Forward { port, frame: out } if routed(frame, port).is_some_and(|routed| routed == out) => {
-            Fate::Routed(port)
+            Disposition::Routed(port)
         }
         // Some devices have a default route: what they do with such packets is said elsewhere.
-        Expected::Drop(Reason::NoRoute) => Fate::Open,
-        Expected::Drop(_) => Fate::Gone,
+        Expected::Drop(Reason::NoRoute) => Disposition::Open,
+        Expected::Drop(_) => Disposition::Gone,
         Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } | Expected::Open => {
-            Fate::Open
+            Disposition::Open
         }
     }
 }
@@ -173,19 +174,19 @@ fn lowered(head: &[u8]) -> Option<u16> {
 }
 
 impl Way {
-    fn new(fate: Fate, len: usize, slot: StampSlot) -> Self {
+    fn new(disposition: Disposition, len: usize, slot: StampSlot) -> Self {
         let mut mask = [0xff; HEAD_BYTES];
         if let StampSlot::Checksum { at, .. } = slot {
             mask.iter_mut().skip(usize::from(at)).take(2).for_each(|byte| *byte = 0);
         }
         let mut macs = [0; MACS];
-        if let Fate::Routed(port) = fate {
+        if let Disposition::Routed(port) = disposition {
             macs = macs_behind(port);
             mask[..MACS].fill(0);
             mask[TTL] = 0;
             mask[CHECKSUM..CHECKSUM + 2].fill(0);
         }
-        Self { fate, len, front: len.saturating_sub(Stamp::BYTES).min(HEAD_BYTES), mask, macs }
+        Self { disposition, len, front: len.saturating_sub(Stamp::BYTES).min(HEAD_BYTES), mask, macs }
     }
 
     /// Whether a packet that came by a port is what must become of a frame.
@@ -197,10 +198,10 @@ impl Way {
         tail: &[u8],
         slot: StampSlot,
     ) -> bool {
-        let (out, routed) = match self.fate {
-            Fate::Same(out) => (out, false),
-            Fate::Routed(out) => (out, true),
-            Fate::Gone | Fate::Open => return false,
+        let (out, routed) = match self.disposition {
+            Disposition::Same(out) => (out, false),
+            Disposition::Routed(out) => (out, true),
+            Disposition::Gone | Disposition::Open => return false,
         };
         let Some((body, stamp)) = came.split_last_chunk::<{ Stamp::BYTES }>() else { return false };
         if out != port || came.len() != self.len || body.len() < self.front {
@@ -276,7 +277,7 @@ impl Each {
         let Some(way) = self.ways.of.get(index).and_then(|way| self.ways.ways.get(usize::from(*way))) else {
             return Look::Open;
         };
-        if way.fate == Fate::Open {
+        if way.disposition == Disposition::Open {
             return Look::Open;
         }
         self.compared += 1;
@@ -316,7 +317,10 @@ impl Each {
         table.order().into_iter().flatten().for_each(|index| times[*index as usize] += 1);
         let comes = |index: &usize| {
             let way = self.ways.ways.get(usize::from(self.ways.of[*index]));
-            times[*index] > 0 && way.is_some_and(|way| matches!(way.fate, Fate::Same(_) | Fate::Routed(_)))
+            times[*index] > 0
+                && way.is_some_and(|way| {
+                    matches!(way.disposition, Disposition::Same(_) | Disposition::Routed(_))
+                })
         };
         (0..self.came.len())
             .filter(comes)

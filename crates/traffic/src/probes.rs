@@ -225,14 +225,14 @@ mod tests {
 
     const MACS: [Macs; 2] = [[2; 12], [6; 12]];
 
-    fn fates(nf: &str, macs: &[Macs]) -> Vec<Expected> {
+    fn dispositions(nf: &str, macs: &[Macs]) -> Vec<Expected> {
         let nf: Nf = nf.parse().unwrap();
         let oracle = Oracle::new(nf);
         let lists = probes(nf, macs);
-        let fate = |(direction, list): (usize, &Vec<Vec<u8>>)| {
+        let disposition = |(direction, list): (usize, &Vec<Vec<u8>>)| {
             list.iter().map(|frame| oracle.expected(direction as u8, frame)).collect::<Vec<_>>()
         };
-        lists.iter().enumerate().flat_map(fate).collect()
+        lists.iter().enumerate().flat_map(disposition).collect()
     }
 
     #[test]
@@ -249,19 +249,20 @@ mod tests {
     fn every_deny_rule_is_hit_and_most_near_misses_pass() {
         for macs in [&MACS[..], &MACS[..1]] {
             let nf: Nf = "firewall:200".parse().unwrap();
-            let fates = fates("firewall:200", macs);
-            let denied: std::collections::HashSet<String> = fates
+            let dispositions = dispositions("firewall:200", macs);
+            let denied: std::collections::HashSet<String> = dispositions
                 .iter()
-                .filter_map(|fate| match fate {
+                .filter_map(|disposition| match disposition {
                     Expected::Drop(Reason::Denied(Some(rule))) => Some(rule.to_string()),
                     _ => None,
                 })
                 .collect();
             // A rule inside an earlier one is never the first that matches.
             assert!(denied.len() > 150 && denied.len() < nf.rules().len(), "{}", denied.len());
-            let hits = fates.iter().filter(|fate| matches!(fate, Expected::Drop(_))).count();
+            let hits =
+                dispositions.iter().filter(|disposition| matches!(disposition, Expected::Drop(_))).count();
             assert!((199..290).contains(&hits), "{hits} denied");
-            assert!(fates.iter().all(|fate| *fate != Expected::Open));
+            assert!(dispositions.iter().all(|disposition| *disposition != Expected::Open));
         }
     }
 
@@ -277,13 +278,13 @@ mod tests {
             assert!(reached.contains(&route.prefix.address().octets()), "{route}");
             assert!(reached.contains(&route.prefix.last().octets()), "{route}");
         }
-        let none = fates("l3fwd:1000", &MACS)
+        let none = dispositions("l3fwd:1000", &MACS)
             .iter()
-            .filter(|fate| **fate == Expected::Drop(Reason::NoRoute))
+            .filter(|disposition| **disposition == Expected::Drop(Reason::NoRoute))
             .count();
         assert_eq!(none, 2 * ELSEWHERE.len());
         // With one direction, what would leave by the port it came in by is left out.
-        let out = |fate: &Expected| !matches!(fate, Expected::Forward { port: 0, .. });
-        assert!(fates("l3fwd:1000", &MACS[..1]).iter().all(out));
+        let out = |disposition: &Expected| !matches!(disposition, Expected::Forward { port: 0, .. });
+        assert!(dispositions("l3fwd:1000", &MACS[..1]).iter().all(out));
     }
 }

@@ -15,7 +15,7 @@
 //! they are forwarded, could hide a device that looks up one packet of a full burst; so packets that must come and
 //! packets that must not are sent once more in full bursts of both.
 
-use crate::check::{Examiner, Fate, Item, PassFrames};
+use crate::check::{Disposition, Examiner, Item, PassFrames};
 use crate::tester::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,10 +185,10 @@ impl Pass<'_> {
         let begin = Ticks::now();
         let (mut awaited, mut unseen, mut frames) = (Vec::new(), 0, Vec::new());
         for item in items {
-            let (frame, fate) = self.book.send(*item);
-            match fate {
-                Fate::Comes => awaited.push(*item),
-                Fate::Gone | Fate::Open => unseen += 1,
+            let (frame, disposition) = self.book.send(*item);
+            match disposition {
+                Disposition::Comes => awaited.push(*item),
+                Disposition::Gone | Disposition::Open => unseen += 1,
             }
             frames.push(frame);
         }

@@ -7,7 +7,7 @@
 //! [`weir_wire::table::first_match`]). A packet costs about a microsecond, a hundred-thousand-rule
 //! firewall's some ten. Plain data once prepared, shared between threads.
 //!
-//! Where the description of a function leaves a packet's fate open (a frame that is no IPv4 handed
+//! Where the description of a function leaves a packet's disposition open (a frame that is no IPv4 handed
 //! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
 
 mod chain;

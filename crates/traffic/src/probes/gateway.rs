@@ -189,23 +189,25 @@ mod tests {
     use std::collections::HashSet;
     use weir_trial::expected::{Expected, Reason};
 
-    fn fates(nf: &str) -> Vec<Vec<Expected>> {
+    fn dispositions(nf: &str) -> Vec<Vec<Expected>> {
         let nf: Nf = nf.parse().unwrap();
         let oracle = Oracle::new(nf);
         let lists = probes(nf, &[[2; 12], [6; 12]]);
-        let fates = |(direction, list): (usize, &Vec<Vec<u8>>)| {
+        let dispositions = |(direction, list): (usize, &Vec<Vec<u8>>)| {
             list.iter().map(|frame| oracle.expected(direction as u8, frame)).collect()
         };
-        lists.iter().enumerate().map(fates).collect()
+        lists.iter().enumerate().map(dispositions).collect()
     }
 
     #[test]
     fn probes_of_a_pipeline_pass_and_are_dropped_for_every_reason_in_both_directions() {
         for nf in ["pipeline-a", "pipeline-a:64", "pipeline-b", "pipeline-c"] {
-            for fates in fates(nf) {
-                let count = |of: fn(&Expected) -> bool| fates.iter().filter(|fate| of(fate)).count();
+            for dispositions in dispositions(nf) {
+                let count = |of: fn(&Expected) -> bool| {
+                    dispositions.iter().filter(|disposition| of(disposition)).count()
+                };
                 let passed = count(|f| matches!(f, Expected::Forward { .. } | Expected::OneOf { .. }));
-                assert!(passed > 300, "{nf}: {passed} of {} pass", fates.len());
+                assert!(passed > 300, "{nf}: {passed} of {} pass", dispositions.len());
                 assert!(count(|f| *f == Expected::Drop(Reason::UnknownStation)) > 60, "{nf}");
                 assert!(count(|f| *f == Expected::Drop(Reason::NoRoute)) > 5, "{nf}");
                 assert!(count(|f| matches!(f, Expected::Drop(Reason::Denied(_)))) > 5, "{nf}");
@@ -217,10 +219,10 @@ mod tests {
     #[test]
     fn rules_deny_by_name_and_strays_are_among_what_is_denied() {
         let nf: Nf = "pipeline-a".parse().unwrap();
-        let fates = fates("pipeline-a").concat();
-        let denying: HashSet<String> = fates
+        let dispositions = dispositions("pipeline-a").concat();
+        let denying: HashSet<String> = dispositions
             .iter()
-            .filter_map(|fate| match fate {
+            .filter_map(|disposition| match disposition {
                 Expected::Drop(Reason::Denied(Some(rule))) => Some(rule.to_string()),
                 _ => None,
             })
@@ -256,13 +258,13 @@ mod tests {
 
     #[test]
     fn every_station_of_l2_is_reached_from_the_far_side_only_and_strangers_never() {
-        let fates = fates("l2:100");
-        for (in_port, fates) in fates.iter().enumerate() {
-            let reached = fates
+        let dispositions = dispositions("l2:100");
+        for (in_port, dispositions) in dispositions.iter().enumerate() {
+            let reached = dispositions
                 .iter()
                 .filter(|f| matches!(f, Expected::Forward { port, .. } if usize::from(*port) != in_port));
             assert_eq!(reached.count(), 50);
-            assert_eq!(fates.iter().filter(|f| **f == Expected::Drop(Reason::SamePort)).count(), 50);
+            assert_eq!(dispositions.iter().filter(|f| **f == Expected::Drop(Reason::SamePort)).count(), 50);
         }
     }
 }

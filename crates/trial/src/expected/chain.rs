@@ -3,7 +3,7 @@
 //! A balancer may have made it one of several frames, each of which is followed. What a firewall with connections lets through
 //! only as an answer is an answer to a packet that must have come there: the oracle has no memory, and knows only that the lab
 //! sends it ([`super::gateway`]). So where functions stand in its way that may have dropped or changed it, such an
-//! answer's fate is open.
+//! answer's disposition is open.
 
 use super::{Expected, Oracle, other};
 use crate::NfKind;
@@ -82,15 +82,17 @@ fn leaving(port: u8, mut frames: Vec<Vec<u8>>) -> Expected {
     }
 }
 
-/// One of several fates, of which the device chooses.
-fn together(fates: Vec<Expected>) -> Expected {
+/// One of several dispositions, of which the device chooses.
+fn together(dispositions: Vec<Expected>) -> Expected {
     let mut found: Option<(u8, Vec<Vec<u8>>)> = None;
-    for fate in &fates {
-        let (port, more) = match fate {
+    for disposition in &dispositions {
+        let (port, more) = match disposition {
             Expected::Forward { port, frame } => (*port, std::slice::from_ref(frame)),
             Expected::OneOf { port, frames } => (*port, frames.as_slice()),
             // All of them must not come out, or nobody knows.
-            Expected::Drop(reason) if fates.iter().all(|fate| matches!(fate, Expected::Drop(_))) => {
+            Expected::Drop(reason)
+                if dispositions.iter().all(|disposition| matches!(disposition, Expected::Drop(_))) =>
+            {
                 return Expected::Drop(*reason);
             }
             _ => return Expected::Open,
