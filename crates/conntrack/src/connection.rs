@@ -4,7 +4,7 @@ use super::entry::{Counts, FLIPPED, HALF_OPEN, HELPED, MARKED, Place, RELATED, R
 use super::reason::Event;
 use super::shares::Tenant;
 use super::tracker::Tracker;
-use super::tuple::{Sight, TCP, Tuple};
+use super::tuple::{IndexKey, TCP, Tuple};
 use super::wheel::Tick;
 use weir_openflow::Helper;
 
@@ -76,7 +76,7 @@ impl Tracker {
         Some(Connection {
             original,
             reply,
-            zone: Sight::zone_of(hot.b),
+            zone: IndexKey::zone_of(hot.b),
             state: hot.tcp.state,
             replied: hot.flags & REPLIED != 0,
             half_open: hot.flags & HALF_OPEN != 0,
@@ -105,7 +105,7 @@ impl Tracker {
         let turn = if flipped { 32 } else { 0 };
         if hot.tcp.state == State::Icmp || hot.is_v6() {
             let addresses = self.entries.addresses[place.at as usize];
-            let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
+            let tuple = IndexKey::tuple_of(hot.a, hot.b, addresses, flipped);
             return tuple.as_words();
         }
         let ports = ((hot.b >> 32) as u32).rotate_left(turn / 2);
@@ -143,11 +143,11 @@ impl Tracker {
     pub fn translate(&mut self, place: Place, reply: &Tuple, now: Tick) -> bool {
         let Some(at) = self.entries.alive(place) else { return false };
         let hot = *self.entries.hot(at);
-        let sight = Sight::of(reply, Sight::zone_of(hot.b), self.seed);
-        if hot.flags & TRANSLATED != 0 || self.find(&sight, now).is_some() {
+        let key = IndexKey::of(reply, IndexKey::zone_of(hot.b), self.seed);
+        if hot.flags & TRANSLATED != 0 || self.find(&key, now).is_some() {
             return false;
         }
-        if !self.index.insert(sight.hash, at) {
+        if !self.index.insert(key.hash, at) {
             return false;
         }
         self.entries.replies[at as usize] = reply.pack();
@@ -164,7 +164,7 @@ impl Tracker {
 
     /// The connection that has this number, if one has and it is in this zone.
     pub(super) fn at(&self, number: u32, zone: Option<u16>) -> Option<Place> {
-        let zone_of = || Sight::zone_of(self.entries.hot(number).b);
+        let zone_of = || IndexKey::zone_of(self.entries.hot(number).b);
         let there = self.entries.lives(number) && zone.is_none_or(|zone| zone == zone_of());
         there.then(|| self.entries.place(number))
     }

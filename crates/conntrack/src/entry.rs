@@ -15,7 +15,7 @@
 
 use super::shares::{Age, Aged, Queues, Tenants};
 use super::tcp::Tcp;
-use super::tuple::Sight;
+use super::tuple::IndexKey;
 use super::wheel::{Linked, Links, NONE, Tick};
 use weir_flow::Seed;
 
@@ -129,9 +129,9 @@ const _: () = assert!(size_of::<Hot>() == 64);
 
 impl Hot {
     /// A connection that begins.
-    pub(super) fn new(sight: &Sight, tcp: Tcp, deadline: Tick) -> Self {
-        let flags = if sight.flipped { FLIPPED } else { 0 };
-        Self { a: sight.a, b: sight.b, tcp, deadline, due: deadline, flags, generation: [0; 3] }
+    pub(super) fn new(key: &IndexKey, tcp: Tcp, deadline: Tick) -> Self {
+        let flags = if key.flipped { FLIPPED } else { 0 };
+        Self { a: key.a, b: key.b, tcp, deadline, due: deadline, flags, generation: [0; 3] }
     }
 
     #[inline]
@@ -160,7 +160,7 @@ impl Hot {
     /// Whether its addresses are IPv6's, and the first word their digest.
     #[inline]
     pub(super) const fn is_v6(&self) -> bool {
-        Sight::word_is_v6(self.b)
+        IndexKey::word_is_v6(self.b)
     }
 }
 
@@ -236,7 +236,7 @@ impl Entries {
             free: NONE,
             live: 0,
         };
-        let blank = Hot::new(&Sight::default(), Tcp::only(State::Closed), Tick(0));
+        let blank = Hot::new(&IndexKey::default(), Tcp::only(State::Closed), Tick(0));
         super::memory::reserve(&mut entries.hot, blank, prefault);
         super::memory::reserve(&mut entries.cold, Cold::UNLINKED, prefault);
         super::memory::zeroed(&mut entries.addresses, prefault);
@@ -282,13 +282,11 @@ impl Entries {
         &mut self.hot[at as usize]
     }
 
-    /// Whether this is the connection that the sight names by its original tuple.
+    /// Whether this is the connection that the key names by its original tuple.
     #[inline]
-    pub(super) fn is(&self, at: u32, sight: &Sight) -> bool {
+    pub(super) fn is(&self, at: u32, key: &IndexKey) -> bool {
         let hot = &self.hot[at as usize];
-        hot.a == sight.a
-            && hot.b == sight.b
-            && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
+        hot.a == key.a && hot.b == key.b && (!key.v6() || self.addresses[at as usize] == key.addresses)
     }
 
     /// Asks the CPU for what may be a connection: there may be none at this place.
@@ -326,12 +324,12 @@ impl Entries {
         self.hot.get(at as usize).is_some_and(|hot| hot.generation[0] & 1 == 1)
     }
 
-    /// Whether what lives at a place is the connection that the sight names by its original tuple.
+    /// Whether what lives at a place is the connection that the key names by its original tuple.
     #[inline(always)]
-    pub(super) fn verify(&self, at: u32, sight: &Sight) -> bool {
+    pub(super) fn verify(&self, at: u32, key: &IndexKey) -> bool {
         let Some(hot) = self.hot.get(at as usize) else { return false };
-        let same = hot.generation[0] & 1 == 1 && hot.a == sight.a && hot.b == sight.b;
-        same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
+        let same = hot.generation[0] & 1 == 1 && hot.a == key.a && hot.b == key.b;
+        same && (!key.v6() || self.addresses[at as usize] == key.addresses)
     }
 
     /// Whether what lives at a place is the connection of a packet of IPv4 with these addresses, and
@@ -340,11 +338,11 @@ impl Entries {
     pub(super) fn is_of(&self, at: u32, addresses: u64, ports: (u8, u32), zone: u16) -> Option<bool> {
         let hot = self.hot.get(at as usize)?;
         let (protocol, ports) = ports;
-        let straight = (addresses, Sight::second_of(ports, protocol, zone));
+        let straight = (addresses, IndexKey::second_of(ports, protocol, zone));
         let flipped = (hot.a, hot.b) != straight;
         let turn = u32::from(flipped) * 32;
         let turned =
-            (addresses.rotate_left(turn), Sight::second_of(ports.rotate_left(turn / 2), protocol, zone));
+            (addresses.rotate_left(turn), IndexKey::second_of(ports.rotate_left(turn / 2), protocol, zone));
         (hot.generation[0] & 1 == 1 && (hot.a, hot.b) == turned).then_some(flipped)
     }
 

@@ -24,7 +24,7 @@ use super::settings::{Checksums, EarlyFragments};
 use super::shares::{Age, Aged, Queues, Tenant, Tenants};
 use super::tcp::{Step, Tcp};
 use super::tracker::{Judgement, Tracker};
-use super::tuple::{Sight, TCP, Tuple, UDP};
+use super::tuple::{IndexKey, TCP, Tuple, UDP};
 use super::wheel::{NONE, Tick};
 use weir_flow::Seed;
 
@@ -236,7 +236,7 @@ impl Tracker {
         let mut pieces = Pieces::none();
         pieces.add(header, || if summed { weir_wire::checksum::sum(bytes) } else { 0 })?;
         let first = (header.length, pieces.sum());
-        let zone = Sight::zone_of(self.entries.hot(at).b);
+        let zone = IndexKey::zone_of(self.entries.hot(at).b);
         let key = FragmentKey::of(packet, header.id, zone);
         let place = self.entries.place(at);
         if let Some((known, record)) = self.fragments.find(&key, now) {

@@ -263,6 +263,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn what_was_inserted_and_not_removed_is_found(
             steps in proptest::collection::vec((any::<bool>(), any::<u16>(), 0_u32..4), 1..6000),
             spread in 0_u32..16,
@@ -293,6 +294,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn it_grows_to_its_size_without_moving_in_memory() {
         let mut index = Index::new(300_000, true);
         let (buckets, overflow) = (index.buckets.as_ptr(), index.overflow.as_ptr());

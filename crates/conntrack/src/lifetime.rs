@@ -13,7 +13,7 @@ use super::packet::Look;
 use super::reason::{Event, Reason};
 use super::shares::Tenant;
 use super::tracker::Tracker;
-use super::tuple::{Sight, Tuple};
+use super::tuple::{IndexKey, Tuple};
 use super::wheel::{Linked as _, Links, Tick};
 
 /// Connections that were due and are looked at for each one that is made: as long as it is more than one, what is
@@ -41,18 +41,18 @@ impl Tracker {
             self.entries.tenants.leave(tenant);
             return added;
         };
-        if !self.index.insert(look.sight.hash, at) {
+        if !self.index.insert(look.key.hash, at) {
             self.entries.free(at);
             return Err(Reason::LimitConnections);
         }
-        if look.sight.v6() {
-            self.entries.addresses[at as usize] = look.sight.addresses;
+        if look.key.v6() {
+            self.entries.addresses[at as usize] = look.key.addresses;
         }
         self.zones[zone] += 1;
         self.wheel.insert(&mut self.entries, at, hot.deadline);
         self.counters.count(Event::Created);
         if let Some((pairs, worker)) = &self.pairs {
-            pairs.hold(*worker, look.sight.v6(), self.addresses(at));
+            pairs.hold(*worker, look.key.v6(), self.addresses(at));
         }
         Ok(at)
     }
@@ -156,16 +156,16 @@ impl Tracker {
         }
         if hot.flags & TRANSLATED != 0 {
             let reply = Tuple::unpack(self.entries.replies[at as usize]);
-            self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
+            self.index.remove(IndexKey::of(&reply, IndexKey::zone_of(hot.b), self.seed).hash, at);
             if let Some((owners, worker)) = &self.owners {
-                owners.remove(&Sight::of(&reply, 0, owners.seed()), *worker);
+                owners.remove(&IndexKey::of(&reply, 0, owners.seed()), *worker);
             }
         }
         if let Some((pairs, worker)) = &self.pairs {
             pairs.let_go(*worker, hot.is_v6(), self.addresses(at));
         }
-        self.index.remove(Sight::hash_of(hot.a, hot.b, self.seed), at);
-        self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;
+        self.index.remove(IndexKey::hash_of(hot.a, hot.b, self.seed), at);
+        self.zones[usize::from(IndexKey::zone_of(hot.b))] -= 1;
         *self.entries.links(at) = Links::NONE;
         self.entries.free(at);
     }

@@ -20,7 +20,7 @@
 use super::entry::{Place, RELATED, TRANSLATED};
 use super::reason::Event;
 use super::tracker::{Tracker, is_reply};
-use super::tuple::{Sight, Tuple};
+use super::tuple::{IndexKey, Tuple};
 use super::wheel::Tick;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -103,7 +103,7 @@ impl Tracker {
         if !(nat.source || nat.destination) {
             return self.is_alone(place);
         }
-        let zone = Sight::zone_of(hot.b);
+        let zone = IndexKey::zone_of(hot.b);
         let Some((original, _)) = self.tuples(place) else { return false };
         let Some(choice) = self.choose(&original, nat, zone) else { return self.is_alone(place) };
         let plain = original.reversed();
@@ -134,22 +134,22 @@ impl Tracker {
     /// Whether no other connection has the tuple of this one's answers, which is not translated. One that has would
     /// get its packets.
     pub(super) fn is_alone(&self, place: Place) -> bool {
-        let zone = Sight::zone_of(self.entries.hot(place.at).b);
-        let reply = self.tuples(place).map(|(_, reply)| Sight::of(&reply, zone, self.seed));
+        let zone = IndexKey::zone_of(self.entries.hot(place.at).b);
+        let reply = self.tuples(place).map(|(_, reply)| IndexKey::of(&reply, zone, self.seed));
         reply.is_some_and(|reply| !self.is_taken(&reply, place.at))
     }
 
     /// Gives a connection's answers a tuple in the place of their plain one; nothing where that is taken.
     pub(super) fn take(&mut self, place: Place, plain: &Tuple, reply: &Tuple, now: Tick) -> Option<bool> {
-        let zone = Sight::zone_of(self.entries.hot(place.at).b);
-        if self.is_taken(&Sight::of(reply, zone, self.seed), place.at) {
+        let zone = IndexKey::zone_of(self.entries.hot(place.at).b);
+        if self.is_taken(&IndexKey::of(reply, zone, self.seed), place.at) {
             return None;
         }
         if reply == plain {
             return Some(true);
         }
         if let Some((owners, worker)) = &self.owners
-            && !owners.insert(&Sight::of(reply, 0, owners.seed()), *worker)
+            && !owners.insert(&IndexKey::of(reply, 0, owners.seed()), *worker)
         {
             return None;
         }
@@ -219,10 +219,10 @@ impl Tracker {
     }
 
     /// Whether another connection has a tuple, in either direction.
-    fn is_taken(&self, sight: &Sight, except: u32) -> bool {
+    fn is_taken(&self, key: &IndexKey, except: u32) -> bool {
         let entries = &self.entries;
-        let of = |at: u32| at != except && (entries.is(at, sight) || is_reply(entries, at, sight, self.seed));
-        self.index.find(sight.hash, of).is_some()
+        let of = |at: u32| at != except && (entries.is(at, key) || is_reply(entries, at, key, self.seed));
+        self.index.find(key.hash, of).is_some()
     }
 
     /// Both tuples of a connection: the original, and that of the answers.
@@ -230,7 +230,7 @@ impl Tracker {
         let at = self.entries.alive(place)?;
         let hot = self.entries.hot(at);
         let flipped = hot.flags & super::entry::FLIPPED != 0;
-        let original = Sight::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
+        let original = IndexKey::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
         let translated = hot.flags & TRANSLATED != 0;
         let reply =
             if translated { Tuple::unpack(self.entries.replies[at as usize]) } else { original.reversed() };
@@ -246,12 +246,12 @@ impl Tracker {
 
     /// The connection with this tuple and the side that speaks, also if the packet's addresses were translated
     /// already.
-    pub(super) fn find_again(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
-        if let Some(found) = self.find(sight, now) {
+    pub(super) fn find_again(&mut self, key: &IndexKey, now: Tick) -> Option<(u32, usize)> {
+        if let Some(found) = self.find(key, now) {
             return Some(found);
         }
-        let turned = Sight { flipped: !sight.flipped, ..*sight };
-        let at = self.index.find(sight.hash, |at| is_reply(&self.entries, at, &turned, self.seed))?;
+        let turned = IndexKey { flipped: !key.flipped, ..*key };
+        let at = self.index.find(key.hash, |at| is_reply(&self.entries, at, &turned, self.seed))?;
         Some((at, 0))
     }
 }

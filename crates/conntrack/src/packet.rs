@@ -2,7 +2,7 @@
 //! bytes. Nothing here trusts a length: what is not there makes the packet invalid.
 
 use super::reason::Reason;
-use super::tuple::{ICMP, ICMP6, SCTP, Sight, TCP, Tuple, UDP, icmp_role};
+use super::tuple::{ICMP, ICMP6, IndexKey, SCTP, TCP, Tuple, UDP, icmp_role};
 use weir_flow::protocol::{ARP, FRAGMENT_ANY, FRAGMENT_LATER, IPV4, IPV6};
 use weir_flow::{Field, Key, Layout, Seed};
 use weir_wire::checksum;
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 /// A packet, looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    pub(super) sight: Sight,
+    pub(super) key: IndexKey,
     pub(super) kind: Kind,
     pub(super) zone: u16,
     /// Where its connection may be ([`super::Tracker::approach`]); to be verified.
@@ -124,7 +124,7 @@ impl<'a> Packet<'a> {
             }
         };
         look.zone = zone;
-        look.sight.set_v4(self.key.addresses(), self.key.ports(), protocol, zone, seed);
+        look.key.set_v4(self.key.addresses(), self.key.ports(), protocol, zone, seed);
     }
 
     #[inline(never)]
@@ -172,7 +172,7 @@ impl<'a> Packet<'a> {
                 };
             }
         }
-        look.sight = Sight::of(&tuple, zone, seed);
+        look.key = IndexKey::of(&tuple, zone, seed);
         look
     }
 

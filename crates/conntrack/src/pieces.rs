@@ -129,6 +129,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn what_came_is_told_as_a_plain_set_of_bytes_tells_it(
             steps in proptest::collection::vec((0_u32..12, 1_u32..5, any::<bool>(), 0_u32..8), 1..40),
         ) {

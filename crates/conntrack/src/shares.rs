@@ -284,6 +284,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn queues_are_in_order_and_the_greatest_has_no_less_than_half_of_the_most(
             steps in proptest::collection::vec((0_u8..5, 0_u16..6, any::<u16>()), 1..600),
         ) {
@@ -323,6 +324,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn tenants_keep_their_number_while_they_have_entries_and_a_crowded_zone_shares() {
         let mut tenants = Tenants::new(Seed::new(3));
         let number = |tenants: &mut Tenants, zone, port| tenants.join(Tenant { zone, port });

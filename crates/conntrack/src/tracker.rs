@@ -22,7 +22,7 @@ use super::reason::{Counters, Event, Reason};
 use super::segment::{Segment, flag};
 use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
-use super::tuple::{Sight, Tuple};
+use super::tuple::{IndexKey, Tuple};
 use super::wheel::{NONE, Tick, Wheel};
 use std::sync::Arc;
 use weir_flow::{Pairs, Seed};
@@ -175,7 +175,7 @@ impl Tracker {
     #[inline]
     pub fn expect(&self, look: &Look) {
         if look.is_flow() {
-            self.index.prefetch(look.sight.hash);
+            self.index.prefetch(look.key.hash);
         }
     }
 
@@ -183,8 +183,8 @@ impl Tracker {
     #[inline]
     pub fn approach(&self, look: &mut Look) {
         if look.is_flow() {
-            let v6 = look.sight.v6();
-            let found = self.index.find(look.sight.hash, |at| {
+            let v6 = look.key.v6();
+            let found = self.index.find(look.key.hash, |at| {
                 self.entries.prefetch(at, v6);
                 true
             });
@@ -201,7 +201,7 @@ impl Tracker {
 
     /// Whether the packet's own tuple leads to the connection at this place.
     pub fn is_at(&self, place: Place, look: &Look) -> bool {
-        self.entries.is(place.at, &look.sight)
+        self.entries.is(place.at, &look.key)
     }
 
     /// Judges one packet. With `commit` it may open a connection.
@@ -263,7 +263,7 @@ impl Tracker {
         now: Tick,
     ) -> Result<Judgement, Reason> {
         let mut segment = self.inspect(packet, look)?;
-        if let Some((at, side)) = self.find(&look.sight, now) {
+        if let Some((at, side)) = self.find(&look.key, now) {
             if self.entries.hot(at).flags & HELPED != 0 {
                 segment = self.as_sent(at, side, &segment);
             }
@@ -322,12 +322,12 @@ impl Tracker {
 
     /// The connection with this tuple, and the side that speaks. One that timed out is removed.
     #[inline(always)]
-    pub(super) fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
+    pub(super) fn find(&mut self, key: &IndexKey, now: Tick) -> Option<(u32, usize)> {
         let entries = &self.entries;
         let mut translated = false;
-        let at = self.index.find(sight.hash, |at| {
-            entries.is(at, sight) || {
-                translated = is_reply(entries, at, sight, self.seed);
+        let at = self.index.find(key.hash, |at| {
+            entries.is(at, key) || {
+                translated = is_reply(entries, at, key, self.seed);
                 translated
             }
         })?;
@@ -337,7 +337,7 @@ impl Tracker {
             self.remove(at);
             return None;
         }
-        let side = if translated { 1 } else { usize::from(sight.flipped != (hot.flags & FLIPPED != 0)) };
+        let side = if translated { 1 } else { usize::from(key.flipped != (hot.flags & FLIPPED != 0)) };
         Some((at, side))
     }
 
@@ -423,7 +423,7 @@ impl Tracker {
             let refused = Judgement::refuse(Reason::NotCommitted);
             return Ok(Judgement { state: refused.state | related, ..refused });
         }
-        let mut hot = Hot::new(&look.sight, tcp, now);
+        let mut hot = Hot::new(&look.key, tcp, now);
         hot.deadline = now.after(self.patience(&hot));
         let at = self.add(hot, look, packet.in_port(), now)?;
         if let Some(control) = control
@@ -462,8 +462,8 @@ impl Tracker {
             return Err(Reason::IcmpError);
         }
         // It travels against that packet: where addresses are translated, they are those of this direction.
-        let sight = Sight::of(&quote.tuple.reversed(), look.zone, self.seed);
-        let (at, side) = self.find(&sight, now).ok_or(Reason::IcmpError)?;
+        let key = IndexKey::of(&quote.tuple.reversed(), look.zone, self.seed);
+        let (at, side) = self.find(&key, now).ok_or(Reason::IcmpError)?;
         let Hot { tcp, flags, .. } = self.entries.hot(at);
         let helped = flags & HELPED != 0;
         let seq = quote.seq.map(|seq| if helped { self.quoted_as_sent(at, 1 - side, seq) } else { seq });
@@ -475,15 +475,15 @@ impl Tracker {
     }
 }
 
-/// Whether this is the connection whose translated answers the sight names.
-pub(super) fn is_reply(entries: &Entries, at: u32, sight: &Sight, seed: Seed) -> bool {
+/// Whether this is the connection whose translated answers the key names.
+pub(super) fn is_reply(entries: &Entries, at: u32, key: &IndexKey, seed: Seed) -> bool {
     let hot = entries.hot(at);
     if hot.flags & TRANSLATED == 0 {
         return false;
     }
     let reply = Tuple::unpack(entries.replies[at as usize]);
-    let wanted = Sight::of(&reply, Sight::zone_of(hot.b), seed);
-    let same = (wanted.a, wanted.b, wanted.flipped) == (sight.a, sight.b, sight.flipped);
-    // Of an IPv4 packet, the sight may still have addresses of one before it.
-    same && (!wanted.v6() || wanted.addresses == sight.addresses)
+    let wanted = IndexKey::of(&reply, IndexKey::zone_of(hot.b), seed);
+    let same = (wanted.a, wanted.b, wanted.flipped) == (key.a, key.b, key.flipped);
+    // Of an IPv4 packet, the key may still have addresses of one before it.
+    same && (!wanted.v6() || wanted.addresses == key.addresses)
 }

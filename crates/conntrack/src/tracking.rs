@@ -24,7 +24,7 @@ use super::packet::{Look, Packet};
 use super::reason::{Event, Reason};
 use super::rewrite::Turn;
 use super::tracker::{Judgement, Tracker, ct};
-use super::tuple::{Sight, Tuple};
+use super::tuple::{IndexKey, Tuple};
 use super::wheel::Tick;
 use weir_flow::Key;
 use weir_openflow::Tracking;
@@ -118,7 +118,7 @@ impl Tracker {
             return Judgement { state, place: None, refused: None };
         }
         let side = usize::from(state & ct::RPL != 0);
-        if let Some((at, found)) = self.find_again(&look.sight, now) {
+        if let Some((at, found)) = self.find_again(&look.key, now) {
             let place = self.entries.place(at);
             if found == side && self.original(place) == words_of(packet.key) {
                 return Judgement { state, place: Some(place), refused: None };
@@ -141,7 +141,7 @@ impl Tracker {
     /// Ends the connection of a packet that travels in the direction of its answers.
     fn replace(&mut self, look: &Look, now: Tick) {
         if look.is_flow()
-            && let Some((at, 1)) = self.find(&look.sight, now)
+            && let Some((at, 1)) = self.find(&look.key, now)
         {
             self.counters.count(Event::Reopened);
             self.remove(at);
@@ -167,6 +167,6 @@ fn words_of(key: &Key) -> (u64, u64, Option<[u128; 2]>) {
 
 /// The original tuple of a packet of no connection: its own.
 pub(super) fn own_tuple(look: &Look) -> Option<Tuple> {
-    let Sight { a, b, addresses, flipped, .. } = look.sight;
-    look.is_flow().then(|| Sight::tuple_of(a, b, addresses, flipped))
+    let IndexKey { a, b, addresses, flipped, .. } = look.key;
+    look.is_flow().then(|| IndexKey::tuple_of(a, b, addresses, flipped))
 }

@@ -46,7 +46,7 @@ const V6: u64 = 1 << 30;
 
 /// A tuple, ready to be looked up.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct IndexKey {
     pub(super) a: u64,
     pub(super) b: u64,
     /// IPv6: canonical addresses.
@@ -56,7 +56,7 @@ pub(super) struct Sight {
     pub(super) flipped: bool,
 }
 
-impl Sight {
+impl IndexKey {
     #[inline]
     pub(super) const fn v6(&self) -> bool {
         Self::word_is_v6(self.b)
@@ -80,7 +80,7 @@ impl Sight {
         (ports as u64) << 32 | (protocol as u64) << 16 | zone as u64
     }
 
-    /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is. Leaves
+    /// The key of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is. Leaves
     /// the IPv6 addresses as they are: nobody reads them.
     #[inline(always)]
     pub(super) fn set_v4(&mut self, addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) {
@@ -95,14 +95,14 @@ impl Sight {
         self.flipped = flipped;
     }
 
-    /// The sight of any tuple.
+    /// The key of any tuple.
     pub(super) fn of(tuple: &Tuple, zone: u16, seed: Seed) -> Self {
         let ports = u32::from(tuple.source_port) << 16 | u32::from(tuple.destination_port);
         if !tuple.v6 && tuple.kind == 0 {
             let addresses = (tuple.source as u64) << 32 | tuple.destination as u64;
-            let mut sight = Self::default();
-            sight.set_v4(addresses, ports, tuple.protocol, zone, seed);
-            return sight;
+            let mut key = Self::default();
+            key.set_v4(addresses, ports, tuple.protocol, zone, seed);
+            return key;
         }
         let flipped = (tuple.source, tuple.source_port) > (tuple.destination, tuple.destination_port);
         let (addresses, ports) = if flipped {
@@ -289,7 +289,7 @@ mod tests {
         #[test]
         fn two_tuples_share_an_entry_only_if_they_are_the_same_or_the_reverse(one in tuple(), other in tuple()) {
             let seed = Seed::new(5);
-            let (x, y) = (Sight::of(&one, 3, seed), Sight::of(&other, 3, seed));
+            let (x, y) = (IndexKey::of(&one, 3, seed), IndexKey::of(&other, 3, seed));
             let same = (x.a, x.b, x.addresses) == (y.a, y.b, y.addresses);
             let reverse = if one.kind == 0 { Tuple { answer: false, ..one.reversed() } } else { one.reversed() };
             prop_assert_eq!(same, one == other || reverse == other);
@@ -298,7 +298,7 @@ mod tests {
                 prop_assert_eq!(x.flipped == y.flipped, one == other);
             }
             prop_assert_eq!(Tuple::unpack(one.pack()), one);
-            let back = Sight::tuple_of(x.a, x.b, x.addresses, x.flipped);
+            let back = IndexKey::tuple_of(x.a, x.b, x.addresses, x.flipped);
             prop_assert_eq!(back, Tuple { answer: false, ..one });
         }
     }
@@ -316,7 +316,7 @@ mod tests {
             answer: false,
         };
         let seed = Seed::new(5);
-        assert_ne!(Sight::of(&tuple, 1, seed).b, Sight::of(&tuple, 2, seed).b);
-        assert_eq!(Sight::zone_of(Sight::of(&tuple, 0xffff, seed).b), 0xffff);
+        assert_ne!(IndexKey::of(&tuple, 1, seed).b, IndexKey::of(&tuple, 2, seed).b);
+        assert_eq!(IndexKey::zone_of(IndexKey::of(&tuple, 0xffff, seed).b), 0xffff);
     }
 }

@@ -16,7 +16,7 @@ mod seed;
 pub use dice::Dice;
 pub use ledger::can_run;
 pub use need::Need;
-pub use seed::{asked, seed};
+pub use seed::{asked, draws, seed};
 
 /// Whether this machine has all that a test needs; says what is missing where it has not, and panics in CI.
 #[macro_export]

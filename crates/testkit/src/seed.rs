@@ -22,3 +22,8 @@ pub fn asked(variable: &str, otherwise: u64) -> u64 {
         text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number, not `{text}`"))
     })
 }
+
+/// So many draws of a random test; under Miri, which takes a thousand times as long, a thousandth of them, and one at least.
+pub const fn draws(count: usize) -> usize {
+    if cfg!(miri) { count.div_ceil(1000) } else { count }
+}

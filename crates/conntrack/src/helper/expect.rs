@@ -7,7 +7,7 @@ use super::super::packet::Look;
 use super::super::reason::{Event, Reason};
 use super::super::tracker::Tracker;
 use super::super::tracking::own_tuple;
-use super::super::tuple::{Sight, Tuple};
+use super::super::tuple::{IndexKey, Tuple};
 use super::super::wheel::Tick;
 use super::{PATIENCE, RELATED, Related};
 
@@ -65,7 +65,7 @@ impl Tracker {
         now: Tick,
     ) -> bool {
         let hot = self.entries.hot(place.at);
-        let (zone, translated) = (Sight::zone_of(hot.b), hot.flags & TRANSLATED != 0);
+        let (zone, translated) = (IndexKey::zone_of(hot.b), hot.flags & TRANSLATED != 0);
         let wanted = Wanted::of(&Tuple { destination_port: shown, ..seen.reversed() }, zone);
         let answers = Tuple { source_port: port, destination_port: 0, ..*sent };
         if let Some(&other) = self.helpers.expected.get(&wanted).filter(|other| **other != place.at) {
@@ -131,7 +131,7 @@ impl Tracker {
         };
         let Some(expected) = self.expect_no_more(control) else { return Err(Reason::LimitHelper) };
         if let Some((owners, worker)) = &self.owners
-            && !owners.insert(&Sight::of(&original, 0, owners.seed()), *worker)
+            && !owners.insert(&IndexKey::of(&original, 0, owners.seed()), *worker)
         {
             return Err(Reason::LimitHelper);
         }
@@ -150,7 +150,7 @@ impl Tracker {
         if let Some((owners, worker)) = &self.owners
             && let Some((original, _)) = self.tuples(self.entries.place(at))
         {
-            owners.remove(&Sight::of(&original, 0, owners.seed()), *worker);
+            owners.remove(&IndexKey::of(&original, 0, owners.seed()), *worker);
         }
     }
 
