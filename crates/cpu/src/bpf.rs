@@ -199,12 +199,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn a_program_that_is_wrong_is_refused_with_the_kernels_words() {
         let error = BpfProgram::xdp("wrong", &PASS[1..]).unwrap_err().to_string();
         assert!(!may() || error.contains("R0 !read_ok"), "{error}");
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn a_table_takes_values_of_its_length_alone() {
         let Ok(table) = BpfPrefixes::new(16, 4) else {
             assert!(!may());

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn the_loopback_interface_tells_its_offloads_and_what_is_not_there_is_an_error() {
         assert!(offload("lo", "gro").is_ok() && offload("lo", "tso").is_ok());
         assert!(offload("no-such-if", "gro").is_err());

@@ -36,6 +36,9 @@ static NOBODY_WRITES: Line = Line([0; 64]);
 impl PowerHint {
     /// What this CPU has; nothing where it has neither, or where a hypervisor keeps both to itself.
     pub fn of_this_cpu() -> Option<Self> {
+        if cfg!(miri) {
+            return None; // it follows no assembly
+        }
         let (leaf7, leaf81) = (highest(0) >= 7, highest(0x8000_0000) >= 0x8000_0001);
         if leaf7 && __cpuid_count(7, 0).ecx & WAITPKG != 0 {
             Some(Self(Instruction::Tpause))
@@ -113,6 +116,9 @@ fn highest(of: u32) -> u32 {
 /// Has this thread's sleeps end on time: without, the kernel may add up to 50 µs to each so that it
 /// wakes less often. A refusal is none of the caller's concern: sleeps are late then, as they were.
 pub fn fine_timers() {
+    if cfg!(miri) {
+        return;
+    }
     // SAFETY: sets a number of this thread; no memory is touched.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

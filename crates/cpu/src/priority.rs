@@ -117,6 +117,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn all_are_raised_and_get_back_what_they_had_or_none_is() {
         let (other, end, thread) = waiting();
         let policy = || policy_of(libc::pid_t::try_from(other).unwrap()).unwrap();
@@ -134,6 +135,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn a_thread_that_is_not_there_leaves_the_others_as_they_were() {
         assert!(RealTime::raise(&[u32::try_from(libc::pid_t::MAX).unwrap()]).is_err());
         assert!(RealTime::raise(&[u32::MAX]).is_err());

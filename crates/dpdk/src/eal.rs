@@ -5,6 +5,7 @@
 
 use crate::ffi;
 use crate::shared::Role;
+#[cfg(not(miri))]
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
@@ -206,9 +207,7 @@ fn arguments(config: EalConfig, role: &Role) -> Vec<String> {
 }
 
 fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
-    let early = memfd_create(c"weir-dpdk-log", MFdFlags::MFD_CLOEXEC)
-        .map_err(|error| refused(config, error.desc().to_owned(), String::new()))?;
-    let mut early = File::from(early);
+    let mut early = early_log().map_err(|error| refused(config, error.to_string(), String::new()))?;
     // SAFETY: nothing of DPDK runs yet. Where there is no memory for it, DPDK logs to standard error.
     unsafe { ffi::weir_log_keep() };
     // DPDK keeps pointers into its arguments for ever, so they are leaked on purpose.
@@ -233,6 +232,18 @@ fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
         log.extend(logged(0));
         Err(refused(config, describe(error), lines(&log)))
     }
+}
+
+/// A file without a name.
+#[cfg(not(miri))]
+fn early_log() -> std::io::Result<File> {
+    Ok(File::from(memfd_create(c"weir-dpdk-log", MFdFlags::MFD_CLOEXEC)?))
+}
+
+/// The stub logs nothing, and Miri knows no files without a name.
+#[cfg(miri)]
+fn early_log() -> std::io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
 }
 
 /// EAL writes its first lines to stdout and stderr before its log stream is in use; while this

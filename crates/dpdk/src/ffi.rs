@@ -38,6 +38,30 @@ pub(crate) struct RteMbuf {
     pub(crate) buf_len: u16,
 }
 
+#[cfg(miri)]
+impl RteMbuf {
+    /// The head of a packet without a byte, behind so much headroom (`stub.rs`).
+    pub(crate) fn without_packet(buf_addr: *mut u8, buf_len: u16, headroom: u16) -> Self {
+        Self {
+            buf_addr,
+            _buf_iova: 0,
+            data_off: headroom,
+            _refcnt: 1,
+            nb_segs: 1,
+            port: u16::MAX,
+            ol_flags: 0,
+            _packet_type: 0,
+            pkt_len: 0,
+            data_len: 0,
+            _vlan_tci: 0,
+            _hash_low: 0,
+            mark: 0,
+            _vlan_tci_outer: 0,
+            buf_len,
+        }
+    }
+}
+
 unsafe extern "C" {
     pub(crate) fn weir_eal_init(argc: c_int, argv: *mut *mut c_char, hz: u64) -> c_int;
     pub(crate) fn weir_log_keep() -> c_int;

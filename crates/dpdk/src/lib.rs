@@ -30,6 +30,8 @@ mod pool;
 mod port;
 mod shared;
 mod socket;
+#[cfg(miri)]
+mod stub;
 mod vhost;
 mod words;
 mod worker;

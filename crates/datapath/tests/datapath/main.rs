@@ -8,6 +8,7 @@ mod controllers;
 mod experiments;
 mod fast_path;
 mod faults;
+mod few;
 mod forwarding;
 mod groups;
 mod headers;
