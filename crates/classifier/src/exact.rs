@@ -208,6 +208,7 @@ mod tests {
         }
 
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn what_is_found_is_what_was_inserted_last_for_that_hash_or_for_its_like(
             steps in proptest::collection::vec((0..400_u64, any::<bool>()), 0..4000),
         ) {
@@ -228,6 +229,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn flows_that_come_back_stay_while_others_pass_by() {
         let hash = |flow: u64| weir_flow::Seed::new(5).fold(flow, 1);
         let mut exact = Exact::new(64);

@@ -365,6 +365,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn a_clone_keeps_what_it_had_while_the_other_changes(
             steps in proptest::collection::vec((0..600_u64, 0..4_u8), 0..900),
             kinds in 1..2000_u64,
@@ -401,6 +402,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_changed_clone_shares_all_but_one_shard_and_shards_are_small() {
         let mut table = Sharded::new(0);
         for key in 0..100_000_u64 {
@@ -422,6 +424,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_table_that_empties_has_as_few_shards_as_a_new_one() {
         let mut table = Sharded::new(0);
         let hash = |key: u64| weir_flow::Seed::new(1).fold(key, 0);

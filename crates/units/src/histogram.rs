@@ -155,6 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_histogram_that_asks_for_more_memory_than_ours_take_is_refused() {
         let mut bytes = Vec::new();
         let greedy = Histogram::<u64>::new_with_bounds(1, u64::MAX / 4, 5).unwrap();
@@ -165,6 +166,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_histogram_survives_its_text_form() {
         let mut histogram = LatencyHistogram::default();
         (1..=100_000).for_each(|n| histogram.record(Nanos(n * 10)));
@@ -189,6 +191,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_histogram_of_more_latencies_than_shares_are_exact_for_is_refused() {
         let mut histogram = LatencyHistogram::default();
         histogram.record_many(Nanos(1), LatencyHistogram::MOST);

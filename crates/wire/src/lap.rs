@@ -413,6 +413,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_port_comes_again_after_as_many_laps_as_there_are_ports() {
         let turns: std::collections::HashSet<u16> = (0..28_232).map(|lap| TURNS.turn(lap)).collect();
         assert_eq!(turns.len(), 28_232);

@@ -210,6 +210,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn every_part_of_a_stamp_comes_back_and_another_key_reads_nothing() {
         let (one, other) = (key(1).0, key(2).0);
         let mut read = 0;
@@ -222,6 +223,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn no_two_bytes_of_stamps_tell_that_the_tester_sent_them() {
         // As a trial numbers them: magic and trial are the same in all, and numbers and times rise.
         let stamps: Vec<[u8; Stamp::BYTES]> = (0..50_000)
@@ -238,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_stamp_that_a_device_changes_is_one_no_longer() {
         let stamp = Stamp { trial: 3, sequence: 77, tsc: 1_000_000 };
         let mut read = 0;

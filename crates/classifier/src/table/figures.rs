@@ -68,6 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn the_terms_of_a_tables_rules_are_counted_as_they_come_and_go(
             steps in proptest::collection::vec((0..80_u32, 0..8_u32, 0..3_u16, any::<bool>()), 0..400),
         ) {

@@ -259,6 +259,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn every_field_is_written_beside_what_it_needs_and_read_back() {
         for (&field, &version) in
             Field::ALL.iter().flat_map(|it| Version::ALL.iter().map(move |version| (it, version)))

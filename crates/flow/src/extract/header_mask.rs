@@ -384,6 +384,7 @@ mod tests {
     use crate::key::places;
     use crate::samples::Sampler;
     use crate::{Field, Key, extract};
+    use weir_testkit::draws;
 
     /// Fields that tables match, and one that no header mask covers.
     const FIELDS: [Field; 12] = [
@@ -429,9 +430,9 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_look_alike_have_keys_that_agree_in_what_the_lens_sees() {
+    fn frames_that_look_alike_have_keys_that_agree_in_what_the_header_mask_covers() {
         let (mut sampler, mut alike, mut deep) = (Sampler::new(11), 0, 0);
-        for round in 0..150_000 {
+        for round in 0..draws(150_000) {
             let first = mask(&mut sampler);
             let Some(header_mask) = HeaderMask::new()
                 .widened(&first)
@@ -456,11 +457,14 @@ mod tests {
                 assert_eq!(differs, 0, "word {place}: {header_mask:?}\n{frame:02x?}\n{other:02x?}");
             }
         }
-        assert!(alike > 10_000 && deep > 1_000, "{alike} pairs, {deep} of them by ports");
+        assert!(
+            alike > draws(10_000) as u32 && deep > draws(1_000) as u32,
+            "{alike} pairs, {deep} of them by ports"
+        );
     }
 
     #[test]
-    fn a_lens_is_as_deep_as_the_bits_it_sees() {
+    fn a_header_mask_is_as_deep_as_the_bits_it_covers() {
         let of = |field: Field| {
             let mut mask = Mask::new();
             field.examine(&mut mask, u128::MAX);

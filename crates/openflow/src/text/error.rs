@@ -130,6 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn of_a_file_of_another_kind_the_first_mistakes_are_shown_and_the_rest_is_counted() {
         let of = |lines: usize| {
             let text = "tablp\n".repeat(lines);

@@ -156,6 +156,7 @@ mod tests {
     proptest! {
         /// Against a plain map from connection to (home, last seen).
         #[test]
+        #[cfg_attr(miri, ignore = "takes minutes under Miri")]
         fn a_connection_is_remembered_until_it_idled_out(
             steps in proptest::collection::vec((0..40_u64, 0..3_u32, any::<bool>()), 1..400),
         ) {
@@ -184,6 +185,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn almost_every_connection_finds_room_until_the_table_is_full() {
         let (room, seed) = (50_000, Seed::new(9));
         let mut table = Connections::new(room, IDLE);

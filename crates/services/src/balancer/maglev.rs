@@ -103,6 +103,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn shares_differ_by_less_than_a_hundredth_and_follow_weights() {
         let names = names(100);
         let even = table(&names, |_| 1, None);
@@ -114,6 +115,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_backend_that_goes_takes_few_slots_of_others_with_it() {
         let names = names(50);
         let (before, after) = (table(&names, |_| 1, None), table(&names, |_| 1, Some(17)));

@@ -87,6 +87,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "leaks on purpose")]
     fn a_payload_that_panics_when_dropped_is_contained_too() {
         struct Evil;
         impl Drop for Evil {
