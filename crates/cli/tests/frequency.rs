@@ -52,13 +52,13 @@ fn pauses_of_a_device_that_is_held_back_are_its_own_and_not_the_machines() {
     if !weir_testkit::needs!(Need::Root) {
         return;
     }
-    let plan = "nf = \"l2fwd\"\nfrequency = [\"100%\", \"10%\"]\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\n\
+    let plan = "nf = \"firewall\"\nfrequency = [\"100%\", \"5%\"]\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\n\
                 self_check = false\n[mrr]\ntrials = 3\nduration = \"200ms\"\nload = \"4Mpps\"\n";
     let run = Lab::new(plan).measure(0);
-    let [whole, tenth] = run.points.as_slice() else { panic!("{}", run.points.len()) };
-    let ratio = rate(tenth).0 / rate(whole).0;
+    let [whole, held] = run.points.as_slice() else { panic!("{}", run.points.len()) };
+    let ratio = rate(held).0 / rate(whole).0;
     assert!(ratio < 0.5, "{ratio}");
-    for trial in &tenth.trials {
+    for trial in &held.trials {
         let windows = trial.result.windows.as_ref().unwrap();
         assert_eq!(windows.dut.count, 0, "{windows:?}");
         assert!(trial.result.total().lost() > 0, "it was offered far more than its share");

@@ -1,9 +1,10 @@
 //! An allocator that counts: how many bytes the calling thread took from the heap, and gave back.
 //!
-//! It is mimalloc, with two additions to thread-local cells a call (no lock, nothing shared), so that what
-//! a stretch of code allocates can be told by reading the counts before and after it: a few cycles. The C
-//! library's allocator took a third of the time of a change in a table of 100,000 entries. A program switches it on with `#[global_allocator]`; without, the counts
-//! stay zero, which [`Heap::is_counted`] tells.
+//! Behind it is mimalloc; where a sanitizer or Miri has to see what threads tell one another, the system's allocator. It adds two
+//! additions to thread-local cells a call (no lock, nothing shared), so that what a stretch of code allocates can be told by
+//! reading the counts before and after it: a few cycles. The C library's allocator took a third of the time of a change
+//! in a table of 100,000 entries. A program switches it on with `#[global_allocator]`; without, the counts stay zero,
+//! which [`Heap::is_counted`] tells.
 //!
 //! Bytes are counted on the thread that asks. Memory that one thread takes and another gives back shows
 //! as growth of the first and shrinking of the second.

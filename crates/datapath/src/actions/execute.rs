@@ -199,8 +199,8 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
             let ops = choose(select, subject, context.output.seed);
             Some(execute(ops, subject, context))
         }
-        Op::Recirculate(frozen) => {
-            Field::RecircId.set(key, u128::from(frozen.id));
+        Op::Recirculate(id) => {
+            Field::RecircId.set(key, u128::from(id.0));
             Some(Disposition::Again)
         }
         Op::Forward(port) => Some(Disposition::Forward(*port)),

@@ -111,7 +111,7 @@ impl Op {
             Self::Service(service, argument) => (service, argument).hash(hasher),
             Self::Tell(told) => Arc::as_ptr(told).hash(hasher),
             Self::Track(call) => Arc::as_ptr(call).hash(hasher),
-            Self::Recirculate(frozen) => frozen.id.hash(hasher),
+            Self::Recirculate(id) => id.0.hash(hasher),
             Self::Meter(entry) => Arc::as_ptr(entry).hash(hasher),
             Self::Clone(ops) => ops.iter().for_each(|op| op.hash_into(hasher)),
             Self::Header(_)

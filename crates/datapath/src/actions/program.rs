@@ -9,11 +9,11 @@
 //! (`plans.rs`), and a megaflow's own [`Program`] is what it counted, and who is credited: a packet touches one
 //! cache line of it. Threads: one worker's.
 
+use crate::actions::call::{Call, RecirculationId, Telling};
 use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
 use crate::model::counts::Counts;
 use crate::model::entries::{Entry, MeterEntry, TableCounts};
-use crate::slowpath::translate::{Call, Frozen, Telling};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(crate) enum Op {
     /// The connection tracker takes the packet, as `ct` asks. Last.
     Track(Arc<Call>),
     /// The packet goes back to the caches, to go on where the tables could not see. Last.
-    Recirculate(Arc<Frozen>),
+    Recirculate(Arc<RecirculationId>),
 }
 
 /// What goes to a controller, and why.

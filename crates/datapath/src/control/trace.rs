@@ -80,7 +80,7 @@ impl Datapath {
         for stage in 0..STAGES {
             let last = self.walk(&mut walker, &mut store, &mut telling);
             let written = question.metadata.get(stage).copied().unwrap_or(1);
-            if !self.goes_on(last, written, (&mut walker, &mut telling)) {
+            if !self.goes_on(last, written, &store, (&mut walker, &mut telling)) {
                 break;
             }
         }
@@ -115,7 +115,13 @@ impl Datapath {
     }
 
     /// What follows a stage; whether another one does.
-    fn goes_on(&self, last: Option<Op>, written: u32, of: (&mut Walker, &mut Telling<'_>)) -> bool {
+    fn goes_on(
+        &self,
+        last: Option<Op>,
+        written: u32,
+        store: &FrozenStore,
+        of: (&mut Walker, &mut Telling<'_>),
+    ) -> bool {
         let (walker, telling) = of;
         match last {
             Some(Op::Service(number, argument)) => {
@@ -138,15 +144,15 @@ impl Datapath {
                     Field::CtState.set(&mut walker.key, 0x21);
                     Field::CtZone.set(&mut walker.key, u128::from(call.tracking.zone));
                 }
-                Field::RecircId.set(&mut walker.key, u128::from(call.next.id));
-                walker.origins = call.behind(&walker.origins);
-                walker.frozen = Some(call.next.clone());
+                Field::RecircId.set(&mut walker.key, u128::from(call.next.0));
+                walker.origins = walker.origins.behind(&call);
+                walker.frozen = store.get(call.next.0);
             }
-            Some(Op::Recirculate(left)) => {
+            Some(Op::Recirculate(id)) => {
                 self.tell_megaflow(telling, walker);
-                Field::RecircId.set(&mut walker.key, u128::from(left.id));
+                Field::RecircId.set(&mut walker.key, u128::from(id.0));
                 walker.comes_anew();
-                walker.frozen = Some(left);
+                walker.frozen = store.get(id.0);
             }
             _ => return false,
         }

@@ -99,7 +99,7 @@ impl Worker {
         for (at, slot) in places(together).zip(&mut slots) {
             if let Disposition::Track(_, call) = dispositions[at] {
                 // It goes on where the call says, whether by the next segment or by the caches.
-                let next = frozen.call(call).map_or(0, |call| call.next.id);
+                let next = frozen.call(call).map_or(0, |call| call.next.0);
                 Field::RecircId.set(slot.key, u128::from(next));
             } else {
                 Field::SfMetadata.set(slot.key, u128::from(slot.metadata));

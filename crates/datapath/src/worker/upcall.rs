@@ -206,8 +206,9 @@ impl Worker {
         } else {
             None
         };
+        let frozen = call.as_ref().and_then(|call| self.slow.frozen.get(call.next.0));
         let origins = match &call {
-            Some(call) => call.behind(&pending.origins),
+            Some(call) => pending.origins.behind(call),
             None => pending.origins.next_stage(&info.rewrites),
         };
         let subject = Subject {
@@ -215,7 +216,7 @@ impl Worker {
             layout: self.state.layouts[at],
             frame: packet.data(),
             origins: &origins,
-            begin: Begin::at(call.as_ref().map(|call| &*call.next)),
+            begin: Begin::at(frozen.as_deref()),
         };
         let mut outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
         let told = self.tell_sightings(&mut outcome);

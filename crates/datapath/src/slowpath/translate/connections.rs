@@ -10,10 +10,11 @@
 //! As in Open vSwitch, `ct` with a table forks: what follows it in the list is done to the packet as it
 //! was, untracked, beside what the table does to the tracked one. Nearly always nothing follows.
 
-use super::state::{CopyKind, Rest, Stands};
-use super::{Frozen, List, Origins, Task, Translation};
+use super::frozen::Rest;
+use super::state::{CopyKind, Stands};
+use super::{List, Origins, Task, Translation};
+use crate::actions::call::Call;
 use crate::actions::program::Op;
-use std::sync::Arc;
 use weir_flow::{Field, Mask};
 use weir_openflow::{Action, Ct, CtStep, CtZone, Helper, Tracking};
 use weir_packet::DropReason;
@@ -22,28 +23,17 @@ use weir_packet::DropReason;
 const TRANSLATED: [Field; 6] =
     [Field::NwSrc, Field::NwDst, Field::TcpSrc, Field::TcpDst, Field::Ipv6Src, Field::Ipv6Dst];
 
-/// What is asked of the tracker, and where packets go on.
-#[derive(Debug)]
-pub(crate) struct Call {
-    /// Its number among those of the worker.
-    pub(crate) number: u32,
-    /// The service.
-    pub(crate) service: u16,
-    pub(crate) tracking: Tracking,
-    pub(crate) next: Arc<Frozen>,
-}
-
-impl Call {
-    /// What bits depend on behind it.
-    pub(crate) fn behind(&self, origins: &Origins) -> Origins {
+impl Origins {
+    /// What bits depend on behind a call of the tracker.
+    pub(crate) fn behind(&self, call: &Call) -> Self {
         let (mut rewrites, mut fixed) = (Mask::new(), Mask::new());
         for field in Tracking::FIELDS {
-            field.examine(if self.tracking.forgets { &mut fixed } else { &mut rewrites }, u128::MAX);
+            field.examine(if call.tracking.forgets { &mut fixed } else { &mut rewrites }, u128::MAX);
         }
-        for field in TRANSLATED.iter().filter(|_| self.tracking.nat.is_some()) {
+        for field in TRANSLATED.iter().filter(|_| call.tracking.nat.is_some()) {
             field.examine(&mut rewrites, u128::MAX);
         }
-        origins.tracked(&rewrites, &fixed)
+        self.tracked(&rewrites, &fixed)
     }
 }
 

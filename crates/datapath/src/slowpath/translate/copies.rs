@@ -2,8 +2,9 @@
 //! services, recirculation.
 
 use super::finish::finish;
+use super::frozen::Rest;
 use super::spread::{in_turns, spread};
-use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
+use super::state::{Choices, Copied, CopyKind, Stands, cut};
 use super::{List, Task, Translation};
 use crate::actions::program::{Choice, Credit, Op, Select};
 use crate::model::selection::Selection;
@@ -66,8 +67,8 @@ impl Translation<'_> {
         let (table, cookie) = (self.state.table, self.state.cookie);
         let (set, stands) = (self.set.clone(), self.state.stands);
         let rest = Rest { tasks, set, table, cookie, stands, why: self.why };
-        let frozen = self.store.keep(rest);
-        self.ops.push(Op::Recirculate(frozen));
+        let id = self.store.keep(rest);
+        self.ops.push(Op::Recirculate(id));
     }
 
     /// Has actions done to a copy, which has an action set of its own: that of the packet so far. It is done

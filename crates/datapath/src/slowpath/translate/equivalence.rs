@@ -157,14 +157,16 @@ impl Model<'_> {
                     Field::CtState.set(&mut packet.key, state);
                     Field::CtMark
                         .set(&mut packet.key, if state == 0 { 0 } else { call.tracking.mark.0.into() });
-                    Field::RecircId.set(&mut packet.key, u128::from(call.next.id));
-                    let next = outcome(self.pipeline, &packet, self.store, Some(&call.next));
+                    Field::RecircId.set(&mut packet.key, u128::from(call.next.0));
+                    let frozen = self.store.get(call.next.0).expect("the call keeps it");
+                    let next = outcome(self.pipeline, &packet, self.store, Some(&frozen));
                     self.credit(&next);
                     return self.run(&next.segment.ops, packet);
                 }
-                Op::Recirculate(frozen) => {
-                    Field::RecircId.set(&mut packet.key, u128::from(frozen.id));
-                    let next = outcome(self.pipeline, &packet, self.store, Some(frozen));
+                Op::Recirculate(id) => {
+                    Field::RecircId.set(&mut packet.key, u128::from(id.0));
+                    let frozen = self.store.get(id.0).expect("the operation keeps it");
+                    let next = outcome(self.pipeline, &packet, self.store, Some(&frozen));
                     self.credit(&next);
                     return self.run(&next.segment.ops, packet);
                 }

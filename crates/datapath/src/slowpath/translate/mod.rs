@@ -25,6 +25,7 @@ mod actions;
 mod connections;
 mod copies;
 mod finish;
+mod frozen;
 mod headers;
 mod lookup;
 mod normal;
@@ -35,10 +36,9 @@ mod state;
 mod trail;
 mod tuple;
 
-pub(crate) use connections::Call;
+pub(crate) use frozen::{Frozen, FrozenStore};
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
-pub(crate) use state::{Frozen, FrozenStore, Telling};
 pub(crate) use trail::{DueLookup, Trail};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};
