@@ -243,7 +243,7 @@ fn early_log() -> std::io::Result<File> {
 /// The stub logs nothing, and Miri knows no files without a name.
 #[cfg(miri)]
 fn early_log() -> std::io::Result<File> {
-    File::options().read(true).write(true).open("/dev/null")
+    Ok(File::from(std::os::fd::OwnedFd::from(std::io::pipe()?.0)))
 }
 
 /// EAL writes its first lines to stdout and stderr before its log stream is in use; while this

@@ -22,7 +22,11 @@ use std::ops::Range;
 use weir_flow::{Field, Key, Mask, places};
 
 /// Bits of a destination that are told apart.
+#[cfg(not(miri))]
 const UPPER: u32 = 16;
+/// Miri would take seconds over each table.
+#[cfg(miri)]
+const UPPER: u32 = 8;
 const PIECES: usize = 1 << UPPER;
 /// So many pieces of a table are worth collecting anew.
 const CROWDED: u32 = PIECES as u32 / 4;
@@ -114,7 +118,8 @@ const fn piece(address: u32) -> usize {
     (address >> (u32::BITS - UPPER)) as usize
 }
 
-/// The pieces that a megaflow may match. What is known not to be IPv4 matches none.
+/// The pieces that a megaflow may match: a power of two of them, and the first a multiple of it. What is known not to be
+/// IPv4 matches none.
 fn pieces(key: &Key, mask: &Mask, rewritten: u64) -> Range<usize> {
     let is_as_it_came = |field: Field| rewritten >> field.span().place() & 1 == 0;
     let is_known = is_as_it_came(Field::EthType) && Field::EthType.mask_of(mask) == WHOLE;
@@ -130,8 +135,9 @@ fn pieces(key: &Key, mask: &Mask, rewritten: u64) -> Range<usize> {
     first..first + count
 }
 
-/// Sets pieces of these tables.
+/// Sets pieces of these tables: words as a whole, or within one word.
 fn set(all: &mut Vec<Pieces>, tables: &[u64; 4], pieces: Range<usize>) {
+    let (word, bit) = (pieces.start / 64, pieces.start % 64);
     for (quarter, bits) in tables.iter().enumerate() {
         for table in places(*bits).map(|bit| quarter * 64 + bit) {
             if all.len() <= table {
@@ -139,14 +145,10 @@ fn set(all: &mut Vec<Pieces>, tables: &[u64; 4], pieces: Range<usize>) {
             }
             let words = &mut all[table];
             words.resize(PIECES / 64, 0);
-            for (number, word) in
-                words.iter_mut().enumerate().take(pieces.end.div_ceil(64)).skip(pieces.start / 64)
-            {
-                let from = pieces.start.max(number * 64) - number * 64;
-                let to = pieces.end.min(number * 64 + 64) - number * 64;
-                if from < to {
-                    *word |= u64::MAX >> (64 - (to - from)) << from;
-                }
+            match pieces.len() {
+                0 => {}
+                few @ 1..64 => words[word] |= ((1 << few) - 1) << bit,
+                many => words[word..word + many / 64].fill(u64::MAX),
             }
         }
     }

@@ -6,18 +6,14 @@ use crate::model::entries::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
 use crate::worker::command::Command;
 use crate::worker::input::Input;
-use crate::worker::thread::Running;
+use crate::worker::thread::{PATIENCE, Running};
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use weir_cpu::Ticks;
 use weir_dpdk::{MarkError, Pool, PortConfig, Shared};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
-
-/// How long workers may take to let go of a port.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A port.
 pub(crate) struct Held {

@@ -46,7 +46,11 @@ const YIELD: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(100);
 
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
+#[cfg(not(miri))]
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// Miri takes a thousand times as long over everything.
+#[cfg(miri)]
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A running worker.
 pub(crate) struct Running {

@@ -132,8 +132,14 @@ impl Rig {
         })
     }
 
-    /// Waits until it is so, for a minute at most; under Miri for an hour.
+    /// Waits until it is so, for a minute at most. Under Miri, where a report takes seconds, and workers
+    /// stand meanwhile, it looks rarely, for an hour at most.
     pub(crate) fn wait_until(&mut self, is_so: impl Fn(&Report) -> bool) -> Report {
+        let (pause, patience) = if cfg!(miri) {
+            (Duration::from_secs(10), Duration::from_secs(3600))
+        } else {
+            (Duration::from_millis(2), Duration::from_secs(60))
+        };
         let begin = Instant::now();
         loop {
             let report = self.datapath.report().unwrap();
@@ -141,9 +147,8 @@ impl Rig {
             if is_so(&report) {
                 return report;
             }
-            let patience = Duration::from_secs(if cfg!(miri) { 3600 } else { 60 });
             assert!(begin.elapsed() < patience, "{report:#?}");
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(pause);
         }
     }
 
