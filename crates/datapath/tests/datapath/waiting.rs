@@ -47,6 +47,17 @@ fn a_busy_worker_never_sleeps() {
 
 #[test]
 fn a_worker_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_time() {
+    let (alone, _) = busy_beside(|_, _| (0, 0));
+    let (busy, (turns, ticks)) = busy_beside(poll_beside);
+    // The packets are more than 600 rounds.
+    assert!(turns > 50, "{turns} turns");
+    // However dear the worker's own work is, with a sanitizer say.
+    let more = busy.saturating_sub(alone);
+    assert!(more < ticks / 2, "{alone} alone, {busy} beside {ticks} of the other in {turns} turns");
+}
+
+/// The cycles that a yielding worker had for 20,000 packets beside another thread, and what that one says.
+fn busy_beside(other: fn(usize, &AtomicBool) -> (u64, u64)) -> (u64, (u64, u64)) {
     let config = Config { poll: PollMode::Yield, ..config(1) };
     let (core, done) = (config.cores[0], Arc::<AtomicBool>::default());
     let mut rig = Rig::new(config);
@@ -55,19 +66,18 @@ fn a_worker_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_ti
     let frames: Vec<Vec<u8>> = (0..20_000).map(|at| udp(at, 1, (1, 2))).collect();
     let other = std::thread::spawn({
         let done = done.clone();
-        move || poll_beside(core, &done)
+        move || other(core, &done)
     });
     rig.source(1, &frames, "");
     rig.wait(20_000);
     done.store(true, Ordering::Relaxed);
-    let (turns, ticks) = other.join().unwrap();
+    let said = other.join().unwrap();
     let end = rig.end();
     assert_eq!(end.sent(2).len(), frames.len());
-    // The packets are more than 600 rounds.
-    assert!(turns > 50, "{turns} turns");
     let busy = end.report.workers[0].busy_cycles;
-    assert!(busy > 0 && busy < ticks, "{busy} of its own, {ticks} of the other in {turns} turns");
+    assert!(busy > 0);
     assert_eq!(end.report.poll.to_string(), "yield");
+    (busy, said)
 }
 
 /// Somebody else who polls on a core, and takes some time in each turn: turns and ticks until it is done.
