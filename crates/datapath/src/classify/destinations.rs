@@ -203,6 +203,14 @@ mod tests {
     fn a_megaflow_that_examines_less_has_more_pieces() {
         let all = &mut with(&to(0x0a00_0000, 7), TABLE_1);
         assert!(may_have(all, 1, to(0x0b7f_0000, 24)) && !may_have(all, 1, to(0x0c00_0000, 24)));
+        // Within a word, from its middle on, and words as a whole.
+        for (bits, last) in [(12, 0x0a1f_0000), (10, 0x0a3f_0000), (9, 0x0a7f_0000)] {
+            let first = last & (u32::MAX << (32 - bits));
+            let all = &mut with(&to(first, bits), TABLE_1);
+            assert!(may_have(all, 1, to(first, 24)) && may_have(all, 1, to(last, 24)), "{bits} bits");
+            let beside = [first - 0x1_0000, last + 0x1_0000];
+            assert!(!beside.iter().any(|address| may_have(all, 1, to(*address, 24))), "{bits} bits");
+        }
         let all = &mut with(&Match::any(), TABLE_1);
         assert!(may_have(all, 1, to(0x0c00_0000, 24)));
         let mut arp = Match::any();
