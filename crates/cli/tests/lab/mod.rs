@@ -4,6 +4,7 @@
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -45,13 +46,22 @@ pub(crate) fn told(output: &Output) -> String {
 }
 
 /// Whatever the test asked for, or a panic when it takes too long.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_or_say(what, look, || "nothing came")
+}
+
+/// [`wait_for`], with what there is instead in the panic's message.
+pub(crate) fn wait_or_say<T, I: Display>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+    instead: impl Fn() -> I,
+) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}: {}", instead());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -5,7 +5,7 @@
 mod driver;
 
 use super::{PLAN, TOKEN, measuring, sizes};
-use crate::lab::{Lab, wait_for};
+use crate::lab::{Lab, wait_for, wait_or_say};
 use driver::Browser;
 use serde_json::{Value, json};
 use weir_testkit::{Need, needs};
@@ -14,10 +14,17 @@ use weir_trial::run::RunState;
 /// Points of the run that is stopped: enough to be stopped in, and soon measured.
 const POINTS: usize = 40;
 
-/// Waits for a page of which this holds.
+/// Waits for a page of which this holds; in vain, it says what the page shows instead.
 fn arrived(browser: &Browser, holds: &str) {
     let script = format!("return document.readyState === 'complete' && Boolean({holds})");
-    wait_for(holds, || (browser.run(&script, json!([])) == Value::Bool(true)).then_some(()));
+    let shown = || browser.run("return document.body.innerText", json!([]));
+    wait_or_say(holds, || (browser.run(&script, json!([])) == Value::Bool(true)).then_some(()), shown);
+}
+
+/// How far the button that stops is from the top of the page.
+fn button_that_stops(browser: &Browser) -> Value {
+    let top = "return document.querySelector('form.stop button').getBoundingClientRect().top + scrollY";
+    browser.run(top, json!([]))
 }
 
 /// Types into a field, as if by hand.
@@ -56,8 +63,11 @@ fn a_run_is_begun_watched_stopped_and_resumed_from_a_browser_to_its_page() {
     let checked = "document.querySelector('#checked .good') && document.querySelector('#checked').innerText";
     arrived(&browser, &format!("({checked})?.includes('points     {POINTS}')"));
     browser.click("button.main");
-    // Its progress comes by itself.
+    arrived(&browser, "document.querySelector('form.stop button')");
+    let at_first = button_that_stops(&browser);
+    // Its progress comes by itself, and moves nothing that is to be clicked.
     arrived(&browser, "document.querySelector('#job progress')?.value > 2");
+    assert_eq!(button_that_stops(&browser), at_first);
     browser.click("form.stop button");
     arrived(
         &browser,

@@ -37,10 +37,11 @@ pub(crate) async fn page(
         @if !job.is_over() { noscript { p { a href=(format!("/start/jobs/{number}")) { "Look again" } } } }
         nav class="crumbs" aria-label="Where this is" { a href="/start" { "Start" } " › " span aria-current="page" { "Measurement " (number) } }
         h1 { "Measurement " (number) }
-        div id="job" data-events=[events] { (shown) }
+        // Above what grows: lines that come do not move it from under the pointer.
         @if !job.is_over() {
-            form action=(format!("/start/jobs/{number}/stop")) method="post" class="stop" { (word(start)) button { @if job.state == Came::Waiting { "Take it out of the queue" } @else { "Stop; what was measured is kept" } } }
+            form action=(format!("/start/jobs/{number}/stop")) method="post" class="stop" { (word(start)) button { "Stop; what was measured is kept" } }
         }
+        div id="job" data-events=[events] { (shown) }
         @if let Some(run) = job.run.as_ref().filter(|_| job.is_over() && job.state != Came::Ended(Some(0))) { (again(start, run)) }
     };
     Ok(framed(&format!("Measurement {number}"), Here::Start, &main).into_response())
