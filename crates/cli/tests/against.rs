@@ -97,7 +97,7 @@ fn links_outlive_a_frozen_peer() {
 fn when_one_dies_its_point_fails_and_the_other_goes_on_alone() {
     let _cores = cores();
     for (dies, stays) in [(1, 0), (0, 1)] {
-        let lab = Lab::new(&uncompared(6, "300ms"));
+        let lab = Lab::new(&uncompared(4, "300ms"));
         let mut working = Working::start(&mut lab.bench());
         lab.mid_trial(&mut working, 0);
         let is_testpmd = |process: &i32| {

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Lints what is compiled anyway, for a build that is made once (`./x test` in CI).
+
+`cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
+takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes the same programs as rustc and warns as it goes,
+and it keeps the command of each library and program. What makes warnings errors stands in CLIPPY_ARGS in cargo's own
+environment: cargo builds anew what was built with another. With --documentation it has rustdoc read the same, and fails as
+`cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COMMANDS = ROOT / "target" / "lint"
+HTML = COMMANDS / "doc"
+# What rustdoc takes of a compiler's options; each has a value, behind it or behind `=`.
+SHARED = ("--crate-name", "--edition", "--crate-type", "--cfg", "--check-cfg", "--extern", "-L", "--cap-lints", "--target")
+
+
+def values(arguments, option):
+    """The values of an option, in order."""
+    found = []
+    for place, argument in enumerate(arguments):
+        if argument == option:
+            found.append(arguments[place + 1])
+        elif argument.startswith(option + "="):
+            found.append(argument.removeprefix(option + "="))
+    return found
+
+
+def is_documented(arguments):
+    """Whether `cargo doc` documents what is compiled: libraries and programs, neither tests nor benchmarks nor examples."""
+    kinds = {"lib", "bin"} & set(values(arguments, "--crate-type"))
+    source = [argument for argument in arguments if argument.endswith(".rs")]
+    return bool(kinds) and "--test" not in arguments and bool(source) and "/src/" in f"/{source[0]}"
+
+
+def compile(arguments):
+    """Compiles, and keeps the command."""
+    rustc, options = arguments[0], arguments[1:]
+    if is_documented(options):
+        name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]
+        COMMANDS.mkdir(parents=True, exist_ok=True)
+        # Without what leads to the jobs of the cargo that started it, which has ended when rustdoc comes.
+        environment = {name: value for name, value in os.environ.items() if "MAKEFLAGS" not in name}
+        kept = {"directory": os.getcwd(), "options": options, "environment": environment}
+        (COMMANDS / f"{name}.{kind}.json").write_text(json.dumps(kept))
+    os.execvp("clippy-driver", ["clippy-driver", rustc, *options])
+
+
+def document(path):
+    """Has rustdoc read a crate; what it says, where it says anything."""
+    kept = json.loads(path.read_text())
+    options = kept["options"]
+    command = ["rustdoc", next(option for option in options if option.endswith(".rs"))]
+    for option in SHARED:
+        command += [part for value in values(options, option) for part in (option, value)]
+    command += ["--document-private-items", "-D", "warnings", "--out-dir", str(HTML / path.stem)]
+    done = subprocess.run(command, cwd=kept["directory"], env=kept["environment"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    return "" if done.returncode == 0 else f"{path.stem}: rustdoc ended with {done.returncode}\n{done.stdout}"
+
+
+def wanted():
+    """The libraries and programs of the workspace, as their commands are named."""
+    told = subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps", "--locked"], cwd=ROOT, check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return {f"{target['name'].replace('-', '_')}.{target['kind'][0]}.json" for package in json.loads(told)["packages"]
+            for target in package["targets"]
+            if target["kind"][0] in ("lib", "bin") and not target.get("required-features")}
+
+
+def documentation():
+    """Documents all crates, and fails on what is wrong with any."""
+    forgotten = sorted(name for name in wanted() if not (COMMANDS / name).exists())
+    if forgotten:
+        sys.exit(f"lint: not compiled by {pathlib.Path(__file__).name}, so not documented: {', '.join(forgotten)}")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = [said for said in pool.map(document, [COMMANDS / name for name in sorted(wanted())]) if said]
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--documentation"]:
+        documentation()
+    else:
+        compile(sys.argv[1:])
