@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
-A test is a process of its own; as many run at a time as there are cores. Those that measure run first, one at a time, and
-beside them all others but those whose threads are pinned to cores, which run at the end (phases);
-.config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
+A test is a process of its own. Those that measure take longest and run one at a time: they begin when the program and they are
+built. Beside them the rest is built, and then all others run but those whose threads are pinned to cores, which run at
+the end; .config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
 lint runs beside them, and then the examples of the documentation, in the time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
@@ -12,6 +12,7 @@ Random tests draw from WEIR_SEED: a number made of what is committed, so that ea
 was drawn before it was sent there.
 """
 
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -19,7 +20,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import threading
 import time
 import xml.etree.ElementTree
 
@@ -27,21 +27,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEXTEST = ROOT / ".weir" / "venv" / "bin" / "cargo-nextest"
 TARGET = ROOT / "target"
 LEDGER = TARGET / "test-ledger"
-# The built programs, and the workspace they are of, as cargo says: nextest asks it no more.
-PROGRAMS = TARGET / "test-programs.json"
+# The workspace, as cargo says: nextest asks it no more.
 WORKSPACE = TARGET / "test-workspace.json"
-JUNIT = TARGET / "nextest" / "default" / "junit.xml"
 # Programs whose tests pin threads to cores and wait for what these do.
 PINNED = (
     "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) or binary_id(weir-fuzz::workers)"
     " or package(weir-campaign) and test(/^rig::hold::/)"
 )
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
+FORM = "--message-format=json"
 SLOWEST = 20
+# Runs of tests that were begun: they end with a build that fails beside them.
+RUNNING = []
 # The lint gets what the tests beside it leave of the cores.
 NICE = ["nice", "-n", "19"]
-# For nextest: nothing is to be built.
-BUILT = [f"--binaries-metadata={PROGRAMS}", f"--cargo-metadata={WORKSPACE}"]
+# What cargo builds first, of the whole workspace so that all is built with the same features: the program, and the tests that
+# measure it. Then everything; benchmarks and examples are linted, nothing here runs them.
+FIRST = ["--bin=weir", "--test=cli"]
+EVERYTHING = ["--lib", "--bins", "--tests"]
 
 
 def is_ci():
@@ -76,39 +79,51 @@ def asked(command, chosen):
     """What a command prints on its way to the built tests."""
     done = subprocess.run(command, cwd=ROOT, env=chosen, stdout=subprocess.PIPE)
     if done.returncode != 0:
-        sys.exit(f"tests: the tests do not build: {' '.join(map(str, command[:3]))} ended with {done.returncode}")
+        for tests in RUNNING:
+            tests.terminate()
+        sys.exit("tests: the tests do not build, or not without a warning, which in CI is an error: what cargo said is above")
     return done.stdout
 
 
-def phases():
-    """What runs one after another: what measures, with all that neither measures nor pins threads; what pins threads."""
-    return [f"not ({PINNED})", PINNED]
+def measuring():
+    """Which tests measure, as .config/nextest.toml has it."""
+    return re.search(r"^package\(weir\) and test\(/\^\((.*)\)::/\)$", NEXTEST_CONFIG.read_text(), re.MULTILINE)[0]
 
 
-def build(chosen):
-    """Builds the test programs; the examples are linted, nothing here runs them. Returns how many tests there are, and how
-    many of them take minutes."""
-    everything = ["--locked", "--workspace", "--lib", "--bins", "--tests"]
-    form = "--message-format=json"
-    PROGRAMS.write_bytes(asked([NEXTEST, "nextest", "list", "--list-type=binaries-only", form, *everything], chosen))
+def workspace(chosen):
+    """Keeps what cargo says of the workspace."""
     host = re.search(r"^host: (\S+)$", asked(["rustc", "-vV"], chosen).decode(), re.MULTILINE)[1]
     told = ["cargo", "metadata", "--format-version=1", "--all-features", "--locked", f"--filter-platform={host}"]
     WORKSPACE.write_bytes(asked(told, chosen))
-    suites = json.loads(asked([NEXTEST, "nextest", "list", form, *BUILT], chosen))["rust-suites"].values()
+
+
+def build(name, targets, chosen, nicely=()):
+    """Builds test programs. Returns what tells nextest that these are built."""
+    programs = TARGET / f"test-programs-{name}.json"
+    command = [*nicely, NEXTEST, "nextest", "list", "--list-type=binaries-only", FORM, "--locked", "--workspace", *targets]
+    programs.write_bytes(asked(command, chosen))
+    return [f"--binaries-metadata={programs}", f"--cargo-metadata={WORKSPACE}"]
+
+
+def count(built, chosen):
+    """How many tests there are, and how many of them take minutes."""
+    suites = json.loads(asked([NEXTEST, "nextest", "list", FORM, *built], chosen))["rust-suites"].values()
     tests = [test for suite in suites for test in suite["testcases"].values()]
     ignored = sum(test["ignored"] for test in tests)
     return len(tests) - ignored, ignored
 
 
-def run(packages, chosen):
+def run(profile, packages, built, chosen):
     """Runs the tests of these: (program, test, seconds, whether it passed) of each, and says which passed at their second
     attempt (those that measure have one)."""
-    JUNIT.unlink(missing_ok=True)
-    command = [NEXTEST, "nextest", "run", "--no-tests=fail", *BUILT, "-E", packages]
-    subprocess.run(command, cwd=ROOT, env=chosen, stdin=subprocess.DEVNULL)
-    if not JUNIT.exists():
+    account = TARGET / "nextest" / profile / "junit.xml"
+    account.unlink(missing_ok=True)
+    command = [NEXTEST, "nextest", "run", f"--profile={profile}", "--no-tests=fail", *built, "-E", packages]
+    with subprocess.Popen(command, cwd=ROOT, env=chosen, stdin=subprocess.DEVNULL) as tests:
+        RUNNING.append(tests)
+    if not account.exists():
         sys.exit(f"tests: `cargo nextest` left no account of {packages}")
-    cases = list(xml.etree.ElementTree.parse(JUNIT).iter("testcase"))
+    cases = list(xml.etree.ElementTree.parse(account).iter("testcase"))
     for case in cases:
         if case.find("flakyFailure") is not None or case.find("flakyError") is not None:
             print(f"tests: passed at its second attempt: {case.get('classname')} {case.get('name')}")
@@ -210,17 +225,22 @@ def main():
         sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the group `measuring` must be the files whose tests hold "
                  f"both cores (`cores()`); it differs in {', '.join(wrong)}")
     chosen = environment()
-    wanted, ignored = build(chosen)
-    print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
+    workspace(chosen)
+    first = build("first", FIRST, chosen)
+    print(f"tests: those that measure were built in {time.monotonic() - begin:.0f} s", flush=True)
     chosen["WEIR_TSC_HZ"] = clock()
     LEDGER.unlink(missing_ok=True)
-    beside = []
-    jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
-    other = threading.Thread(target=lambda: beside.extend(job(chosen) for job in jobs))
-    other.start()
-    results = [result for packages in phases() for result in run(packages, chosen)]
-    print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
-    other.join()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        measured = pool.submit(run, "measuring", measuring(), first, chosen)
+        built = build("all", EVERYTHING, chosen, NICE)
+        wanted, ignored = count(built, chosen)
+        print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
+        jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
+        other = pool.submit(lambda: [job(chosen) for job in jobs])
+        results = run("beside", f"not ({PINNED}) and not ({measuring()})", built, chosen) + measured.result()
+        results += run("default", PINNED, built, chosen)
+        print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
+        beside = other.result()
     if len(results) != wanted:
         sys.exit(f"tests: {len(results)} tests of {wanted} ran")
     passed = sum(is_well for *_, is_well in results)

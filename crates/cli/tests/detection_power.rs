@@ -2,7 +2,7 @@
 //! packets, drawn by chance. `docs/truth.md` has the table.
 //!
 //! ```text
-//! cargo test --release -p weir --test tests detection_power -- --ignored --nocapture
+//! cargo test --release -p weir --test cli detection_power -- --ignored --nocapture
 //! ```
 //!
 //! `WEIR_TRIALS` (100), `WEIR_WIRINGS` (`vhost memif`) and `WEIR_FAULTS` (`no-ttl:1e-5 ...`) change what is run.
