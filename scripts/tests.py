@@ -31,8 +31,8 @@ LEDGER = TARGET / "test-ledger"
 WORKSPACE = TARGET / "test-workspace.json"
 # Programs whose tests pin threads to cores and wait for what these do.
 PINNED = (
-    "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) or binary_id(weir-fuzz::workers)"
-    " or package(weir-campaign) and test(/^rig::hold::/)"
+    "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) and test(/^tester::/)"
+    " or binary_id(weir-fuzz::workers) or package(weir-campaign) and test(/^rig::hold::/)"
 )
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 FORM = "--message-format=json"
@@ -237,7 +237,8 @@ def main():
         print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
         jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
         other = pool.submit(lambda: [job(chosen) for job in jobs])
-        results = run("beside", f"not ({PINNED}) and not ({measuring()})", built, chosen) + measured.result()
+        one_more = [*built, f"--test-threads={os.cpu_count() + 1}"]
+        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen) + measured.result()
         results += run("default", PINNED, built, chosen)
         print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
         beside = other.result()
