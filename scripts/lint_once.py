@@ -21,6 +21,9 @@ HTML = COMMANDS / "doc"
 # What rustdoc takes of a compiler's options; each has a value, behind it or behind `=`.
 SHARED = ("--crate-name", "--edition", "--crate-type", "--cfg", "--check-cfg", "--extern", "-L", "--cap-lints", "--target")
 
+# What cargo, and build scripts of ours, tell a compiler in its environment, for `env!`; nothing else of it is written down.
+OF_THE_CRATE = ("CARGO_PKG_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_BIN_", "OUT_DIR", "WEIR_")
+
 
 def values(arguments, option):
     """The values of an option, in order."""
@@ -40,14 +43,13 @@ def is_documented(arguments):
     return bool(kinds) and "--test" not in arguments and bool(source) and "/src/" in f"/{source[0]}"
 
 
-def compile(arguments):
+def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
     if is_documented(options):
         name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]
         COMMANDS.mkdir(parents=True, exist_ok=True)
-        # Without what leads to the jobs of the cargo that started it, which has ended when rustdoc comes.
-        environment = {name: value for name, value in os.environ.items() if "MAKEFLAGS" not in name}
+        environment = {name: value for name, value in os.environ.items() if name.startswith(OF_THE_CRATE)}
         kept = {"directory": os.getcwd(), "options": options, "environment": environment}
         (COMMANDS / f"{name}.{kind}.json").write_text(json.dumps(kept))
     os.execvp("clippy-driver", ["clippy-driver", rustc, *options])
@@ -61,7 +63,7 @@ def document(path):
     for option in SHARED:
         command += [part for value in values(options, option) for part in (option, value)]
     command += ["--document-private-items", "-D", "warnings", "--out-dir", str(HTML / path.stem)]
-    done = subprocess.run(command, cwd=kept["directory"], env=kept["environment"], stdout=subprocess.PIPE,
+    done = subprocess.run(command, cwd=kept["directory"], env=os.environ | kept["environment"], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     return "" if done.returncode == 0 else f"{path.stem}: rustdoc ended with {done.returncode}\n{done.stdout}"
 
@@ -90,4 +92,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--documentation"]:
         documentation()
     else:
-        compile(sys.argv[1:])
+        compiled(sys.argv[1:])
