@@ -87,7 +87,7 @@ def asked(command, chosen):
 
 def measuring():
     """Which tests measure, as .config/nextest.toml has it."""
-    return re.search(r"^package\(weir\) and test\(/\^\((.*)\)::/\)$", NEXTEST_CONFIG.read_text(), re.MULTILINE)[0]
+    return re.search(r"^package\(weir\) and test\(/\^\(.*\)::/\).*$", NEXTEST_CONFIG.read_text(), re.MULTILINE)[0]
 
 
 def workspace(chosen):

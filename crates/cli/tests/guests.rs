@@ -119,56 +119,60 @@ fn a_guest_that_dies_is_named_and_none_outlives_the_lab() {
     wait_for("its end", || lab.devices().is_empty().then_some(()));
 }
 
-#[test]
-fn a_guest_that_does_not_boot_is_named_with_its_console_and_leaves_nothing() {
-    let _cores = cores();
-    let [qemu, busybox, kernel] = needs();
-    if !weir_testkit::needs!(qemu, busybox, kernel) {
-        return;
-    }
-    let axes = format!("nf = \"l2fwd\"\n{PLACED}");
-    let error = |lab: &Lab| {
+/// A guest that does not boot: nothing forwards, so the cores are not held, and it runs beside tests that measure.
+mod absent {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_does_not_boot_is_named_with_its_console_and_leaves_nothing() {
+        let [qemu, busybox, kernel] = needs();
+        if !weir_testkit::needs!(qemu, busybox, kernel) {
+            return;
+        }
+        let axes = format!("nf = \"l2fwd\"\n{PLACED}");
+        let error = |lab: &Lab| {
+            let output = lab.bench().env("XDG_CACHE_HOME", lab.file("cache")).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+            is_gone(lab);
+            lab.stored().unwrap().points[0].error.clone().unwrap()
+        };
+        let lab = Lab::new(&plan(&format!("{axes}\nmemory = 240"), METHOD));
+        // A kernel and images of our own, to be damaged.
+        let (real, guests) = (cache().join("weir/guest/kernel"), lab.file("cache/weir/guest"));
+        let kernel = guests.join("kernel/vmlinuz");
+        fs::create_dir_all(guests.join("kernel")).unwrap();
+        symlink(real.join("modules"), guests.join("kernel/modules")).unwrap();
+        fs::copy(real.join("version"), guests.join("kernel/version")).unwrap();
+        fs::copy(real.join("vmlinuz"), &kernel).unwrap();
+        let said = error(&lab);
+        assert!(said.contains("nf 1 l2fwd: the guest (tcg) ended"), "{said}");
+        assert!(said.contains("huge pages of 2 MiB: the guest has too little memory"), "{said}");
+
+        fs::write(lab.file("plan.toml"), plan(&axes, METHOD)).unwrap();
+        let images = fs::read_dir(&guests).unwrap().flatten().map(|entry| entry.path());
+        let images: Vec<PathBuf> = images.filter(|path| path.is_file()).collect();
+        assert_eq!(images.len(), 1, "{images:?}");
+        fs::write(&images[0], "no image").unwrap();
+        let said = error(&lab);
+        assert!(said.contains("the guest (tcg) ended") && said.contains("    | "), "{said}");
+        assert!(said.contains("Kernel panic"), "{said}");
+
+        let mut damaged = fs::read(&kernel).unwrap();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 4096].fill(0x55);
+        fs::write(&kernel, damaged).unwrap();
+        let said = error(&lab);
+        assert!(said.contains("the guest (tcg) halted before it began") && said.contains("    | "), "{said}");
+
+        // What the machine lacks is no failure of the point, as everywhere.
+        fs::remove_file(&kernel).unwrap();
         let output = lab.bench().env("XDG_CACHE_HOME", lab.file("cache")).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-        is_gone(lab);
-        lab.stored().unwrap().points[0].error.clone().unwrap()
-    };
-    let lab = Lab::new(&plan(&format!("{axes}\nmemory = 240"), METHOD));
-    // A kernel and images of our own, to be damaged.
-    let (real, guests) = (cache().join("weir/guest/kernel"), lab.file("cache/weir/guest"));
-    let kernel = guests.join("kernel/vmlinuz");
-    fs::create_dir_all(guests.join("kernel")).unwrap();
-    symlink(real.join("modules"), guests.join("kernel/modules")).unwrap();
-    fs::copy(real.join("version"), guests.join("kernel/version")).unwrap();
-    fs::copy(real.join("vmlinuz"), &kernel).unwrap();
-    let said = error(&lab);
-    assert!(said.contains("nf 1 l2fwd: the guest (tcg) ended"), "{said}");
-    assert!(said.contains("huge pages of 2 MiB: the guest has too little memory"), "{said}");
-
-    fs::write(lab.file("plan.toml"), plan(&axes, METHOD)).unwrap();
-    let images = fs::read_dir(&guests).unwrap().flatten().map(|entry| entry.path());
-    let images: Vec<PathBuf> = images.filter(|path| path.is_file()).collect();
-    assert_eq!(images.len(), 1, "{images:?}");
-    fs::write(&images[0], "no image").unwrap();
-    let said = error(&lab);
-    assert!(said.contains("the guest (tcg) ended") && said.contains("    | "), "{said}");
-    assert!(said.contains("Kernel panic"), "{said}");
-
-    let mut damaged = fs::read(&kernel).unwrap();
-    let middle = damaged.len() / 2;
-    damaged[middle..middle + 4096].fill(0x55);
-    fs::write(&kernel, damaged).unwrap();
-    let said = error(&lab);
-    assert!(said.contains("the guest (tcg) halted before it began") && said.contains("    | "), "{said}");
-
-    // What the machine lacks is no failure of the point, as everywhere.
-    fs::remove_file(&kernel).unwrap();
-    let output = lab.bench().env("XDG_CACHE_HOME", lab.file("cache")).output().unwrap();
-    let said = told(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("not supported") && said.contains("there is no kernel for guests"), "{said}");
-    assert!(said.contains("./x guest"), "{said}");
-    is_gone(&lab);
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("not supported") && said.contains("there is no kernel for guests"), "{said}");
+        assert!(said.contains("./x guest"), "{said}");
+        is_gone(&lab);
+    }
 }
 
 #[test]
