@@ -8,7 +8,6 @@
 //! [`Header`] is those 34 bytes, so that offsets need no check. Options (IHL over 5) lie behind.
 
 use crate::verdict::DropReason;
-use weir_wire::checksum::{fold, sum};
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET: usize = 14;
@@ -109,7 +108,12 @@ pub(crate) fn plain_checksum_holds(header: &Header) -> bool {
 
 /// Whether the checksum of a header, options included, is right.
 pub(crate) fn checksum_holds(header: &[u8]) -> bool {
-    fold(sum(header)) == 0xffff
+    let mut sum: u32 =
+        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum == 0xffff
 }
 
 /// Takes one from the time to live, and mends the checksum: HC' = ~(~HC + ~m + m'), equation 3 of
