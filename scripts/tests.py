@@ -81,7 +81,8 @@ def asked(command, chosen):
     if done.returncode != 0:
         for tests in RUNNING:
             tests.terminate()
-        sys.exit("tests: the tests do not build, or not without a warning, which in CI is an error: what cargo said is above")
+        sys.exit("tests: the tests do not build, or not without a warning, which in CI is an error: "
+                 f"{' '.join(map(str, command[:3]))} ended with {done.returncode}; what it said is above")
     return done.stdout
 
 
@@ -216,6 +217,11 @@ def misgrouped():
     return sorted(hold ^ set(grouped[1].split("|") if grouped else []))
 
 
+def yielding():
+    """The filters of tests that yield, for `nice` and for the tests beside those that measure: one and the same."""
+    return set(re.findall(r"^filter = '''\n(package\(/\^weir-.*?)'''", NEXTEST_CONFIG.read_text(), re.MULTILINE | re.DOTALL))
+
+
 def main():
     begin = time.monotonic()
     if forgotten := unlisted():
@@ -224,6 +230,8 @@ def main():
     if wrong := misgrouped():
         sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the group `measuring` must be the files whose tests hold "
                  f"both cores (`cores()`); it differs in {', '.join(wrong)}")
+    if len(yielding()) != 1:
+        sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the filter of the script `yield` and that of the profile `beside` differ")
     chosen = environment()
     workspace(chosen)
     first = build("first", FIRST, chosen)

@@ -194,7 +194,7 @@ fn every_packet_of_a_wired_device_is_compared_and_a_sample_of_every_trial() {
             "nf = \"l3fwd:10\"\nsize = \"imix\"\ntrace = \"flows:100\"\nstamped = \"20%\"\ndirections = 1",
         ),
         unchecked_tester("nf = \"l2fwd\"\ndut = \"testpmd\"\nsize = 512\ntrace = \"simple\""),
-        // Seven million frames of each direction are made and hashed for it: of one.
+        // In one direction: seven million frames are made and hashed for each.
         plan("nf = \"l2fwd\"\nsize = \"recorded\"\ntrace = \"t1\"\ndirections = 1"),
     ] {
         let run = Lab::new(&plan).measure(0);
