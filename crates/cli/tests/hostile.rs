@@ -11,7 +11,7 @@ const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}8m\u{202e}\u{200b}y"
 
 /// A run with such texts wherever somebody else's may stand.
 fn hostile(name: &str, uuid: &str) -> Run {
-    let mut run: Run = serde_json::from_str(include_str!("../../../docs/runs/readme.json")).unwrap();
+    let mut run = Run::from_json(include_str!("../../../docs/runs/readme.json")).unwrap();
     run.uuid = uuid.to_owned();
     run.name = format!("{name}{HOSTILE}");
     run.weir = format!("weir {name} {HOSTILE}");
@@ -46,7 +46,7 @@ fn what_a_run_says_is_shown_and_never_obeyed() {
     let (a, b) = (lab.file("a.json"), lab.file("b.json"));
     for (path, name) in [(&a, "one"), (&b, "two")] {
         let run = hostile(name, &format!("01a20844-02fe-7058-b942-{name}00000000"));
-        fs::write(path, serde_json::to_string(&run).unwrap()).unwrap();
+        fs::write(path, run.to_json_line().unwrap()).unwrap();
     }
     let (a, b) = (file(&a), file(&b));
     for words in [

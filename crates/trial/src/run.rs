@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod cpu;
+mod document;
 mod method;
 mod ranking;
 mod repeats;

@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run = args.database.load(selector)?;
     let text = match &args.csv {
         Some(_) => csv(&run)?,
-        None => format!("{}\n", serde_json::to_string_pretty(&run)?),
+        None => format!("{}\n", run.to_json()?),
     };
     match &args.output {
         None if args.csv.is_some() => super::print_file(&text)?,

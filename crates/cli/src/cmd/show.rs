@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&run)?)
+        format!("{}\n", run.to_json()?)
     } else if let Some(named) = &args.counts {
         counts::text(&run, named)
     } else {

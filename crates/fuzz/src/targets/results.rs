@@ -16,7 +16,7 @@ fn run() -> &'static Run {
     static RUN: OnceLock<Run> = OnceLock::new();
     RUN.get_or_init(|| {
         let stored = include_str!("../../../../docs/runs/readme.json");
-        let mut run: Run = serde_json::from_str(stored).expect("it is a run");
+        let mut run = Run::from_json(stored).expect("it is a run");
         run.points.truncate(1);
         run.points.iter_mut().for_each(|point| point.trials.truncate(2));
         run.environment.clear();
@@ -123,10 +123,10 @@ pub(super) const RUN_JSON: Target = Target {
         "true",
     ],
     seeds: || {
-        let whole = serde_json::to_vec(run()).expect("a run can be written");
+        let whole = run().to_json_line().expect("a run can be written").into_bytes();
         let mut other = run().clone();
         other.points.clear();
-        let empty = serde_json::to_vec(&other).expect("a run can be written");
+        let empty = other.to_json_line().expect("a run can be written").into_bytes();
         // The same with what every field may leave out left out.
         let mut least: Value = serde_json::from_slice(&whole).expect("it was written");
         let fields = least.as_object_mut().expect("a run is an object");

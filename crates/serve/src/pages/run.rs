@@ -185,7 +185,7 @@ pub(crate) async fn file(
         let broken = |why: String| Fault::Conflict(format!("run {called}: {why}"));
         match file.as_str() {
             "run.json" => {
-                let text = serde_json::to_string_pretty(&run).map_err(|error| broken(error.to_string()))?;
+                let text = run.to_json().map_err(|error| broken(error.to_string()))?;
                 Ok(Answer::file("application/json", format!("{text}\n").into(), &format!("{called}.json")))
             }
             "trials.csv" => {

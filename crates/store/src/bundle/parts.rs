@@ -213,7 +213,8 @@ impl<'a> Together<'a> {
     }
 
     fn read<T: Serialize + DeserializeOwned>(&mut self, name: &str, content: &[u8]) -> BundleResult<T> {
-        let value = serde_json::from_slice(content).map_err(|error| part(name, error))?;
+        let text = std::str::from_utf8(content).map_err(|error| part(name, error))?;
+        let value = serde_json::from_str(text).map_err(|error| part(name, error))?;
         self.unknown.look(name, content, &value)?;
         Ok(value)
     }

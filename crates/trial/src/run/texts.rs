@@ -87,7 +87,7 @@ mod tests {
     use serde_json::Value;
 
     fn run(texts: &[&str]) -> Run {
-        let mut run: Run = serde_json::from_str(include_str!("../../../../docs/runs/readme.json")).unwrap();
+        let mut run = Run::from_json(include_str!("../../../../docs/runs/readme.json")).unwrap();
         let first = run.points[0].clone();
         run.points = texts.iter().map(|_| first.clone()).collect();
         for ((index, point), text) in (0..).zip(&mut run.points).zip(texts) {
@@ -102,20 +102,20 @@ mod tests {
     fn a_long_text_stands_once_in_a_document_and_with_every_point_when_it_is_read() {
         let (long, other) = ("table=0\n".repeat(1000), "x".repeat(1024));
         let run = run(&[&long, &other, &long, &long, "short", "short"]);
-        let text = serde_json::to_string(&run).unwrap();
+        let text = run.to_json_line().unwrap();
         let document: Value = serde_json::from_str(&text).unwrap();
         let at = |point: usize| document["points"][point]["configuration"]["a.flows"].as_str().unwrap();
         // printf 'table=0\n%.0s' $(seq 1000) | sha256sum
         let hash = "sha256:1f2678700da6b42340e9f3fe8f720aea2ba285c5c3c78ee3e7845b0133e8823e";
         assert_eq!([at(0), at(1), at(2), at(3), at(4), at(5)], [&long, &other, hash, hash, "short", "short"]);
-        assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
+        assert_eq!(Run::from_json(&text).unwrap(), run);
     }
 
     #[test]
     fn references_to_nothing_and_to_too_much_are_refused() {
         let gone = format!("sha256:{}", "0".repeat(64));
-        let document = serde_json::to_string(&run(&["a", &gone])).unwrap();
-        let error = serde_json::from_str::<Run>(&document).unwrap_err().to_string();
+        let document = run(&["a", &gone]).to_json_line().unwrap();
+        let error = Run::from_json(&document).unwrap_err().to_string();
         assert!(error.contains("point 1: `a.flows` is sha256:000"), "{error}");
         let long = "x".repeat(1024);
         let mut points = run(&[&long, &super::reference(&long), &super::reference(&long)]).points;

@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("What was measured is kept. Write the page with: weir report {again} -o FILE")
     })?;
     if args.json {
-        super::print(&serde_json::to_string_pretty(&store.load(run).map_err(super::store_error)?)?)?;
+        super::print(&store.load(run).map_err(super::store_error)?.to_json()?)?;
     } else {
         if let (Some(against), [dut]) = (&plan.against, plan.duts.as_slice()) {
             let stored = store.load(run).map_err(super::store_error)?;
