@@ -29,7 +29,7 @@ class Wanted:
     config: str = ""  # more of Weir's configuration: services, limits
     core: int = None  # the one core of Weir's worker; None: its default
     access: dict = dataclasses.field(default_factory=dict)  # VLANs of access ports: of an Open vSwitch only
-    poll: str = "adaptive:50us"  # how Weir's worker waits
+    poll: str = "adaptive:500us"  # how Weir's worker waits
     on_time: bool = False  # an Open vSwitch that belongs to the tester, and has to keep its time
 
 

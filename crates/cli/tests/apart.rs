@@ -79,7 +79,10 @@ impl Switch {
 
     fn start_in(folder: tempfile::TempDir, ports: &[&str], flows: &[&str]) -> Self {
         let mut command = program();
-        command.args(["switch", "--control"]).arg(folder.path().join("control")).current_dir(folder.path());
+        command
+            .args(["switch", "--poll", "adaptive", "--control"])
+            .arg(folder.path().join("control"))
+            .current_dir(folder.path());
         // A memif port's path has to be whole.
         let whole = |port: &&str| port.replace("FOLDER", &folder.path().display().to_string());
         command.args(ports.iter().flat_map(|port| ["--port".to_owned(), whole(port)]));

@@ -59,7 +59,7 @@ fn a_memif_port_comes_up_and_outlives_peers_that_are_killed() {
     let folder = folder.path();
     let mut command = weir();
     command
-        .args(["switch", "--flow", "in_port=left,actions=output:right", "--control"])
+        .args(["switch", "--poll", "adaptive", "--flow", "in_port=left,actions=output:right", "--control"])
         .arg(folder.join("control"));
     let memif =
         format!("left=net_memif1,role=server,socket={},socket-abstract=no", folder.join("memif").display());

@@ -28,7 +28,10 @@ struct Switch {
 impl Switch {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = weir();
-        command.args(["switch", "--flow", "actions=drop"]).args(arguments).current_dir(folder);
+        command
+            .args(["switch", "--poll", "adaptive", "--flow", "actions=drop"])
+            .args(arguments)
+            .current_dir(folder);
         command.arg("--control").arg(folder.join("control"));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();

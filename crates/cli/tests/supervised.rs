@@ -24,7 +24,7 @@ impl Switch {
         let vhost = format!("net_vhost0,iface={}", file("vhost"));
         let memif = format!("net_memif0,role=server,socket-abstract=no,socket={}", file("memif"));
         let mut child = weir()
-            .args(["switch", "--flow", "actions=drop", "--control", &file("control")])
+            .args(["switch", "--poll", "adaptive", "--flow", "actions=drop", "--control", &file("control")])
             .args(["--port", &vhost, "--port", &memif])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -23,7 +23,13 @@ impl Switch {
         capture.write(Nanos(1), &[0; 60]).unwrap();
         capture.finish().unwrap();
         let mut command = weir();
-        command.args(["switch", "--port", "in=trace:in.pcap,loop,rate=10kpps", "--control"]);
+        command.args([
+            "switch",
+            "--port",
+            "in=trace:in.pcap,loop,rate=10kpps",
+            "--poll=adaptive",
+            "--control",
+        ]);
         command.arg(folder.join("control"));
         let child = command.current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
         wait_for("the switch", || folder.join("control").exists().then_some(()));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use weir_datapath::{CaptureFilter, Captured, Change, Config, ControlError, Datapath, PortFlags, PortSpec};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::{FlowMod, Group, Names, PortNo, Select, parse_flows};
-use weir_units::FrameSize;
+use weir_units::{FrameSize, Nanos};
 
 /// The datapath between null ports, and what leaves by them.
 pub(crate) struct Ours {
@@ -26,7 +26,8 @@ impl Ours {
             services: BTreeMap::new(),
             coalescing,
             selection: weir_datapath::Selection::Flow,
-            poll: weir_datapath::PollMode::Busy,
+            // Both sides sleep while the other, or the test, is at work.
+            poll: weir_datapath::PollMode::Adaptive { within: Nanos(1_000_000) },
             tcam: None,
             room: Config::ROOM,
             experiment: weir_datapath::Experiment::default(),

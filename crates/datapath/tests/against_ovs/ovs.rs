@@ -115,7 +115,9 @@ impl Ovs {
             let all = [&["--retry", "--timeout=30", &where_it_is], words].concat();
             tool(path, "ovs-vsctl", &all);
         };
-        vsctl(&["--no-wait", "init", "--", "set", "Open_vSwitch", ".", "other_config:vlan-limit=2"]);
+        // Its poller sleeps while nothing comes, for so many microseconds.
+        let settings = ["other_config:vlan-limit=2", "other_config:pmd-maxsleep=200"];
+        vsctl(&[&["--no-wait", "init", "--", "set", "Open_vSwitch", "."], &settings[..]].concat());
         let control = format!("--unixctl={}", file("switch.ctl"));
         let switch = daemon(path, "ovs-vswitchd", &[&remote, "--enable-dummy=override", &control]);
         let mut words: Vec<String> =

@@ -2,18 +2,13 @@
 //! (`./x miri`; DPDK is a stub there, that sees whoever reads beyond a packet, after it, or what nobody wrote).
 
 use crate::random::{Draw, keys, mangled};
-use crate::rig::{self, Rig, check_sum, service, udp};
+use crate::rig::{Rig, check_sum, config, service, udp};
 use serde_json::json;
-use weir_datapath::{Change, Config, Event, Report};
+use weir_datapath::{Change, Event, Report};
 use weir_flow::samples::Sampler;
 use weir_flow::{Field, Key, extract};
 use weir_openflow::{Meter, PortNo};
 use weir_testkit::draws;
-
-/// Workers that sleep where nothing comes: under Miri all threads share one core.
-fn config(workers: usize) -> Config {
-    Config { poll: "adaptive:200us".parse().unwrap(), ..rig::config(workers) }
-}
 
 fn field(frame: &[u8], field: Field) -> u128 {
     let mut key = Key::new();

@@ -30,7 +30,8 @@ pub(crate) fn config(workers: usize) -> Config {
         services: BTreeMap::new(),
         coalescing: true,
         selection: weir_datapath::Selection::Flow,
-        poll: weir_datapath::PollMode::Busy,
+        // Workers sleep where nothing comes: others are at work on their cores. `waiting.rs` has the other ways.
+        poll: "adaptive:200us".parse().unwrap(),
         tcam: None,
         room: Config::ROOM,
         experiment: weir_datapath::Experiment::default(),

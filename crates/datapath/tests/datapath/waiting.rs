@@ -7,8 +7,8 @@ use weir_cpu::Ticks;
 use weir_datapath::{Config, PollMode, Report};
 use weir_openflow::PortNo;
 
-fn adaptive() -> Config {
-    Config { poll: "adaptive:200us".parse().unwrap(), ..config(1) }
+fn busy() -> Config {
+    Config { poll: PollMode::Busy, ..config(1) }
 }
 
 fn sent(report: &Report) -> u64 {
@@ -17,7 +17,7 @@ fn sent(report: &Report) -> u64 {
 
 #[test]
 fn an_adaptive_worker_sleeps_between_packets_and_loses_none() {
-    let mut rig = Rig::new(adaptive());
+    let mut rig = Rig::new(config(1));
     rig.flows("actions=output:2");
     rig.sink(2);
     let frames: Vec<Vec<u8>> = (0..100).map(|at| udp(at, 1, (1, 2))).collect();
@@ -36,7 +36,7 @@ fn an_adaptive_worker_sleeps_between_packets_and_loses_none() {
 
 #[test]
 fn a_busy_worker_never_sleeps() {
-    let mut rig = Rig::new(config(1));
+    let mut rig = Rig::new(busy());
     rig.flows("actions=output:2");
     rig.sink(2);
     rig.source(1, &[udp(1, 2, (3, 4))], "");
@@ -97,7 +97,7 @@ fn poll_beside(core: usize, done: &AtomicBool) -> (u64, u64) {
 #[test]
 fn a_packet_alone_is_sent_before_anything_else_comes() {
     let yielding = Config { poll: PollMode::Yield, ..config(1) };
-    for config in [config(1), yielding, adaptive()] {
+    for config in [busy(), yielding, config(1)] {
         let mut rig = Rig::new(config);
         rig.flows("actions=output:2");
         rig.sink(2);

@@ -5,12 +5,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
-use weir_datapath::Datapath;
+use weir_datapath::{Datapath, PollMode};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::PortNo;
 use weir_switch::{
     About, ChannelSettings, Ended, Inbound, PortSpec, Request, RunError, Settings, Switch, ask,
 };
+use weir_units::Nanos;
 
 /// Ports of the switch: 1 to 4.
 const PORTS: u32 = 4;
@@ -47,6 +48,7 @@ impl Rig {
             buffers: 8192,
             seed: Some(7),
             control: None,
+            poll: PollMode::Adaptive { within: Nanos(1_000_000) }, // while clients are at work, it sleeps
             ports: ports.collect(),
             openflow,
             ..Settings::default()
