@@ -4,7 +4,8 @@
 `cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
 takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes the same programs as rustc and warns as it goes,
 and it keeps the command of each library and program. What makes warnings errors stands in CLIPPY_ARGS in cargo's own
-environment: cargo builds anew what was built with another. With --documentation it has rustdoc read the same, and fails as
+environment: cargo builds anew what was built with another. Test programs it does not optimise: most of them run for seconds, and optimising
+them took longer than that. With --documentation it has rustdoc read the same, and fails as
 `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
@@ -20,6 +21,10 @@ COMMANDS = ROOT / "target" / "lint"
 HTML = COMMANDS / "doc"
 # What rustdoc takes of a compiler's options; each has a value, behind it or behind `=`.
 SHARED = ("--crate-name", "--edition", "--crate-type", "--cfg", "--check-cfg", "--extern", "-L", "--cap-lints", "--target")
+
+# Test programs that are optimised as the crates that they test are, by package and crate: those whose own code computes for
+# minutes, and one in which a run, copied from call to call, takes more than a thread's stack otherwise.
+OPTIMISED = (("weir-classifier", "tests"), ("weir-store", "tests"), ("weir-traffic", "tests"), ("weir-traffic", "weir_traffic"))
 
 # What cargo, and build scripts of ours, tell a compiler in its environment, for `env!`; nothing else of it is written down.
 OF_THE_CRATE = ("CARGO_PKG_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_BIN_", "OUT_DIR", "WEIR_")
@@ -43,9 +48,19 @@ def is_documented(arguments):
     return bool(kinds) and "--test" not in arguments and bool(source) and "/src/" in f"/{source[0]}"
 
 
+def runs_for_seconds(options):
+    """Whether what is compiled is a program of tests, or a benchmark or an example, which nothing runs here, and is not worth
+    optimising."""
+    source = next((option for option in options if option.endswith(".rs")), "")
+    is_test = "--test" in options or "/benches/" in source or "/examples/" in source
+    return is_test and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
+
+
 def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
+    if runs_for_seconds(options):
+        options = [*options, "-Copt-level=0"]
     if is_documented(options):
         name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]
         COMMANDS.mkdir(parents=True, exist_ok=True)
