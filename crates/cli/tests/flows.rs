@@ -28,7 +28,7 @@ table=3,ip,nw_src=198.18.0.0/20,actions=mod_nw_ttl:9,mod_nw_dst:192.0.2.77
 fn lab(flows: &str, axes: &str) -> Lab {
     let lab = Lab::new(&format!(
         "nf = \"flows:site.flows\"\n{axes}\nsize = 64\nhuge_pages = false\nself_check = false\n\
-         [mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"20kpps\"\n"
+         [mrr]\ntrials = 2\nduration = \"100ms\"\nload = \"20kpps\"\n"
     ));
     fs::write(lab.file("site.flows"), flows).unwrap();
     lab

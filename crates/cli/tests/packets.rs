@@ -164,7 +164,7 @@ fn one_spoilt_packet_among_thousands_is_found() {
 const BRIEF: &str = "trials = 1\nduration = \"50ms\"";
 
 fn plan(axes: &str) -> String {
-    format!("{axes}\nhuge_pages = false\n[mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"40kpps\"\n")
+    format!("{axes}\nhuge_pages = false\n[mrr]\ntrials = 2\nduration = \"100ms\"\nload = \"40kpps\"\n")
 }
 
 /// The same, where it is no matter what the tester can do by itself.
@@ -235,7 +235,7 @@ fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
         "nf = \"l2fwd\"\ndut = \"testpmd\"\ndirections = [1, 2]",
     ] {
         let axes = format!("{axes}\nwiring = \"fed\"\ntrace = \"flows:100\"\nsize = 64");
-        let run = Lab::new(&plan(&axes).replace("trials = 2\nduration = \"200ms\"", BRIEF)).measure(0);
+        let run = Lab::new(&plan(&axes).replace("trials = 2\nduration = \"100ms\"", BRIEF)).measure(0);
         // The untimed pass compares some hundreds; the audit all that is forwarded at the full rate.
         let compared = all_right(&run);
         assert!(compared.iter().all(|compared| *compared > 50_000), "{compared:?}");

@@ -8,7 +8,7 @@ use weir_trial::run::{Point, Run};
 /// A campaign over these axes: the untimed pass, then two short trials.
 fn measured(axes: &str) -> Run {
     let _cores = cores();
-    let method = "[mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"20kpps\"\n";
+    let method = "[mrr]\ntrials = 2\nduration = \"100ms\"\nload = \"20kpps\"\n";
     Lab::new(&format!("{axes}\nhuge_pages = false\nself_check = false\n{method}")).measure(0)
 }
 

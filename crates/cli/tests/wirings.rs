@@ -16,15 +16,15 @@ use weir_trial::run::{Purpose, Run, RunState};
 /// A plan over one wiring: forwarded rate and latency, at loads that a busy machine carries.
 fn plan(wiring: &str, axes: &str, end: &str) -> String {
     format!(
-        "wiring = \"{wiring}\"\n{axes}\ntrace = \"flows:100\"\nself_check = false\n[mrr]\ntrials = 1\nduration = \"200ms\"\n\
-         load = \"50kpps\"\n[latency]\nloads = [\"10kpps\"]\nduration = \"200ms\"\n{end}\n"
+        "wiring = \"{wiring}\"\n{axes}\ntrace = \"flows:100\"\nself_check = false\n[mrr]\ntrials = 1\nduration = \"100ms\"\n\
+         load = \"50kpps\"\n[latency]\nloads = [\"10kpps\"]\nduration = \"100ms\"\n{end}\n"
     )
 }
 
 /// The same with a latency trial long enough to be interrupted on any machine.
 fn long_plan(wiring: &str, axes: &str, end: &str) -> String {
     plan(wiring, axes, end)
-        .replace("[\"10kpps\"]\nduration = \"200ms\"", "[\"10kpps\"]\nduration = \"1500ms\"")
+        .replace("[\"10kpps\"]\nduration = \"100ms\"", "[\"10kpps\"]\nduration = \"1000ms\"")
 }
 
 /// Every point measured, packets back in every direction, sums right.
