@@ -90,7 +90,7 @@ fn another_build_takes_the_place_of_the_peers() {
     let output = perf(&lab, &arguments).output().unwrap();
     let table = valid(&output.stdout);
     let pair = &table["rows"][0]["pairs"][0];
-    assert!(pair["other"]["name"].as_str().unwrap().starts_with("weir:at="), "{}", told(&output));
+    assert!(pair["other"]["name"].as_str().unwrap().starts_with("weir:copied+at="), "{}", told(&output));
     whole(pair, &table["rows"][0]["remarks"]);
     assert!(table["base"].is_string(), "{table:#}");
 }

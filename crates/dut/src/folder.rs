@@ -53,6 +53,18 @@ impl Folder {
         }
     }
 
+    /// Copies a file into it, with its permissions.
+    pub fn copy(&self, name: &str, from: &Path) -> Result<PathBuf, DutError> {
+        let path = self.file(name);
+        match fs::copy(from, &path) {
+            Ok(_) => Ok(path),
+            Err(error) => {
+                let reason = format!("it cannot be a copy of {}: {error}", from.display());
+                Err(DutError::File { path, reason })
+            }
+        }
+    }
+
     /// The texts in it, name by name: what configured a DUT. Logs, captures, sockets and process numbers
     /// are no configuration; of a long text the beginning is returned, and how long it is.
     pub fn texts(&self) -> BTreeMap<String, String> {
@@ -112,6 +124,15 @@ fn start_time(process: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_may_be_run_as_the_file_may_and_one_of_nothing_says_of_what() {
+        let folder = Folder::new().unwrap();
+        let copy = folder.copy("program", Path::new("/bin/true")).unwrap();
+        assert!(std::process::Command::new(copy).status().unwrap().success());
+        let error = folder.copy("program", Path::new("/nowhere/weir")).unwrap_err().to_string();
+        assert!(error.contains("program") && error.contains("/nowhere/weir"), "{error}");
+    }
 
     #[test]
     fn a_folder_goes_with_its_owner() {

@@ -38,6 +38,8 @@ const NAME: &str = "weir";
 const SOCKET: &str = "openflow.sock";
 const FLOWS: &str = "flows.txt";
 const SERVICES: &str = "services.toml";
+/// The program of a start, where it is a copy.
+const COPY: &str = "weir";
 
 /// What counts the changes of its flow entries, among its details.
 const CHANGES: &str = "changes";
@@ -70,7 +72,8 @@ impl Adapter for Weir {
          weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows, weir:workers=N on N \
          cores, weir:room=N has room for N bytes of a frame in each of its packet buffers, weir:idle=N has N more \
          routes that no packet takes, weir:changes=N has N changes of such routes a second, weir:exact=off, fast-path=off, misses=SHARE, \
-         coalesced=SHARE, hints=ip-id and offloaded=SHARE are for experiments, weir:at=PATH another build of it"
+         coalesced=SHARE, hints=ip-id and offloaded=SHARE are for experiments, weir:at=PATH another build of it, weir:copied \
+         a copy of it made for each start"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -167,13 +170,15 @@ fn launch_with(
     };
     let cores = variant.cores(request).map_err(unsupported)?;
     let arguments = [arguments(request, &variant, &cores, &files), options].concat();
-    let apart = variant.program.is_some() || variant.changes > 0;
+    let apart = variant.program.is_some() || variant.copied || variant.changes > 0;
     if let Some(server) = request.far.filter(|_| apart) {
-        let reason =
-            format!("`at=PATH` and `changes=N` are of a switch on this machine, and this one is at {server}");
+        let reason = format!(
+            "`at=PATH`, `copied` and `changes=N` are of a switch on this machine, and this one is at {server}"
+        );
         return Err(unsupported(reason));
     }
     let program = variant.program.clone().map_or_else(program, Ok)?;
+    let program = if variant.copied { request.folder.copy(COPY, &program)? } else { program };
     let process = request.start_own(NAME, &program, arguments)?;
     let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
     if !ready.ready {
@@ -207,8 +212,13 @@ pub(crate) struct InGuest {
 pub(crate) fn in_guest(request: &StartRequest<'_>, folder: &Path) -> Result<InGuest, DutError> {
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
     let variant = Variant::parse(request.variant).map_err(unsupported)?;
-    if variant.program.is_some() || variant.idle > 0 || variant.changes > 0 || variant.workers > 1 {
-        let settings = "`at=PATH`, `idle=N`, `changes=N` and `workers=N`";
+    if variant.program.is_some()
+        || variant.copied
+        || variant.idle > 0
+        || variant.changes > 0
+        || variant.workers > 1
+    {
+        let settings = "`at=PATH`, `copied`, `idle=N`, `changes=N` and `workers=N`";
         return Err(unsupported(format!(
             "{settings} are of a switch on this machine, and this one is in a guest"
         )));

@@ -15,6 +15,7 @@
 //! | `idle=N` | N more routes that no packet takes, in the function's table of routes |
 //! | `changes=N` | a controller adds, modifies and deletes routes that no packet takes, N changes a second, over OpenFlow |
 //! | `at=PATH` | another build of the program: what a change is compared with |
+//! | `copied` | each start runs a copy of the program made for it: where the pages of its file lie in memory moves figures by some per cent, and is drawn anew so |
 
 use crate::StartRequest;
 use crate::openflow::entries::MOST_IDLE;
@@ -46,11 +47,21 @@ pub(super) struct Variant {
     pub(super) changes: u32,
     /// The program; nothing for the one that is running.
     pub(super) program: Option<PathBuf>,
+    /// Whether a copy of it runs, made for this start.
+    pub(super) copied: bool,
 }
 
 impl Variant {
     const fn usual() -> Self {
-        Self { options: Vec::new(), reads: None, workers: 1, idle: 0, changes: 0, program: None }
+        Self {
+            options: Vec::new(),
+            reads: None,
+            workers: 1,
+            idle: 0,
+            changes: 0,
+            program: None,
+            copied: false,
+        }
     }
 
     /// Reads the text behind `:`, which is empty for the usual variant.
@@ -80,12 +91,13 @@ impl Variant {
                     share(setting, text)?;
                     experiment.push(setting);
                 }
+                ("copied", "") => variant.copied = true,
                 ("at", path) if !path.is_empty() => variant.program = Some(path.into()),
                 _ => {
                     return Err(format!(
                         "weir has no variant `{setting}`; it has nocoalesce, adaptive, adaptive=TIME, tcam=N, \
                          reads=N, workers=N, room=N, idle=N, changes=N, exact=off, fast-path=off, misses=SHARE, coalesced=SHARE, \
-                         hints=ip-id, offloaded=SHARE and at=PATH, joined by `+`"
+                         hints=ip-id, offloaded=SHARE, copied and at=PATH, joined by `+`"
                     ));
                 }
             }
@@ -150,9 +162,11 @@ mod tests {
         assert_eq!(Variant::parse(""), Ok(usual.clone()));
         let both =
             Variant { options: vec!["--no-coalescing".to_owned()], program: Some("/b/weir".into()), ..usual };
-        assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both));
+        assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both.clone()));
+        let copied = Variant { copied: true, ..both };
+        assert_eq!(Variant::parse("nocoalesce+copied+at=/b/weir"), Ok(copied));
         for (text, says) in [
-            ("fast", "offloaded=SHARE and at=PATH"),
+            ("fast", "offloaded=SHARE, copied and at=PATH"),
             ("misses=101%", "0% to 100%"),
             ("exact=on", "exact=off"),
             ("at=", "at=PATH"),
