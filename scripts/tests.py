@@ -39,8 +39,10 @@ FORM = "--message-format=json"
 SLOWEST = 20
 # Runs of tests that were begun: they end with a build that fails beside them.
 RUNNING = []
-# The lint gets what the tests beside it leave of the cores.
+# The lint gets what the tests beside it leave of the cores; the tests beside those that measure get less than these, whose
+# devices poll for as long as somebody else has their cores.
 NICE = ["nice", "-n", "19"]
+LESS = ["nice", "-n", "5"]
 # What cargo builds first, of the whole workspace so that all is built with the same features: the program, and the tests that
 # measure it. Then everything; benchmarks and examples are linted, nothing here runs them.
 FIRST = ["--bin=weir", "--test=cli"]
@@ -114,12 +116,12 @@ def count(built, chosen):
     return len(tests) - ignored, ignored
 
 
-def run(profile, packages, built, chosen):
+def run(profile, packages, built, chosen, nicely=()):
     """Runs the tests of these: (program, test, seconds, whether it passed) of each, and says which passed at their second
     attempt (those that measure have one)."""
     account = TARGET / "nextest" / profile / "junit.xml"
     account.unlink(missing_ok=True)
-    command = [NEXTEST, "nextest", "run", f"--profile={profile}", "--no-tests=fail", *built, "-E", packages]
+    command = [*nicely, NEXTEST, "nextest", "run", f"--profile={profile}", "--no-tests=fail", *built, "-E", packages]
     with subprocess.Popen(command, cwd=ROOT, env=chosen, stdin=subprocess.DEVNULL) as tests:
         RUNNING.append(tests)
     if not account.exists():
@@ -246,7 +248,7 @@ def main():
         jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
         other = pool.submit(lambda: [job(chosen) for job in jobs])
         one_more = [*built, f"--test-threads={os.cpu_count() + 1}"]
-        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen) + measured.result()
+        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen, LESS) + measured.result()
         results += run("default", PINNED, built, chosen)
         print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
         beside = other.result()
