@@ -7,10 +7,12 @@
 
 use super::expectations::{Expectations, Seen};
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +34,7 @@ const CHUNK: usize = 1 << 18;
 const PIPE: u64 = 1 << 16;
 /// Packets of a burst that a device may have counted and not yet written, or the reverse.
 const BURST: u64 = 64;
-/// How long a pipe without a writer is left alone.
+/// How long a pipe without a writer is left alone, and one that is empty at most.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Takes a stream of captures apart, however it is cut into pieces. A device may close its capture and begin
@@ -156,6 +158,13 @@ impl Drop for Sink {
     }
 }
 
+/// Waits until the device has written, or for a nap: whoever looks into an empty pipe again and again takes a core.
+fn wait(pipe: &File) {
+    let mut written = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    // What it was that ended the wait, the next reading says.
+    let _ = poll(&mut written, PollTimeout::try_from(NAP).unwrap_or(PollTimeout::ZERO));
+}
+
 /// Reads a port's pipe until told to stop.
 fn read(mut pipe: File, port: u8, shared: &Shared, expectations: &Expectations) -> (Seen, PacketCheck) {
     let (mut parser, mut chunk) = (Parser::default(), vec![0; CHUNK]);
@@ -179,7 +188,7 @@ fn read(mut pipe: File, port: u8, shared: &Shared, expectations: &Expectations) 
                     parser = Parser::default();
                 }
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(&pipe),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
                 check.remark(format!("the sink could not be read: {error}"));
