@@ -2,8 +2,8 @@
 """Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
 A test is a process of its own. Those that measure take longest and run one at a time: they begin when the program and they are
-built. Beside them the rest is built, and then all others run but those whose threads are pinned to cores, which run at
-the end; .config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
+built. Beside them the rest is built, and then all others run but those whose threads are pinned to cores, which run once
+no test measures; .config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
 lint runs beside them, and then the examples of the documentation, in the time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
@@ -248,8 +248,8 @@ def main():
         jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
         other = pool.submit(lambda: [job(chosen) for job in jobs])
         one_more = [*built, f"--test-threads={os.cpu_count() + 1}"]
-        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen, LESS) + measured.result()
-        results += run("default", PINNED, built, chosen)
+        pinned = pool.submit(lambda: measured.result() + run("default", PINNED, built, chosen))
+        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen, LESS) + pinned.result()
         print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
         beside = other.result()
     if len(results) != wanted:
