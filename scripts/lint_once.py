@@ -4,8 +4,8 @@
 `cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
 takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes the same programs as rustc and warns as it goes,
 and it keeps the command of each library and program. What makes warnings errors stands in CLIPPY_ARGS in cargo's own
-environment: cargo builds anew what was built with another. Test programs it does not optimise: most of them run for seconds, and optimising
-them took longer than that. With --documentation it has rustdoc read the same, and fails as
+environment: cargo builds anew what was built with another. Most test programs it does not optimise: they run for seconds, and
+optimising them took longer. With --documentation it has rustdoc read the same, and fails as
 `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
@@ -48,9 +48,8 @@ def is_documented(arguments):
     return bool(kinds) and "--test" not in arguments and bool(source) and "/src/" in f"/{source[0]}"
 
 
-def runs_for_seconds(options):
-    """Whether what is compiled is a program of tests, or a benchmark or an example, which nothing runs here, and is not worth
-    optimising."""
+def is_not_worth_optimising(options):
+    """Whether what is compiled is a program of tests that runs for seconds, or a benchmark or an example, which nothing runs here."""
     source = next((option for option in options if option.endswith(".rs")), "")
     is_test = "--test" in options or "/benches/" in source or "/examples/" in source
     return is_test and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
@@ -59,7 +58,7 @@ def runs_for_seconds(options):
 def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
-    if runs_for_seconds(options):
+    if is_not_worth_optimising(options):
         options = [*options, "-Copt-level=0"]
     if is_documented(options):
         name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]

@@ -237,7 +237,7 @@ mod tests {
     /// A run with five trials at each of three devices, and the same with the first device's rates changed.
     fn runs(factor: f64) -> [Run; 2] {
         let text = include_str!("../../../../../docs/runs/readme.json");
-        let packed: Run = Run::from_json(text).unwrap();
+        let packed = Run::from_json(text).unwrap();
         let mut again = Run { uuid: "another".to_owned(), ..packed.clone() };
         let PointResult::Mrr(result) = &mut again.points[0].results[0] else { panic!("it has rates") };
         result.rates.iter_mut().for_each(|rate| rate.0 *= factor);
