@@ -4,7 +4,8 @@
 //! came of both. A device whose ring is full does not get a packet again, as in any trial; its connection then stands
 //! still, and fails. A trial ends when all connections are over, or nothing came for [`QUIET`] though all that was due has
 //! been sent. Then those that began and are not over are reset from both ends, up to three times, at the rate at which they began:
-//! the next trial finds the device without them.
+//! the next trial finds the device without them. Most resets that do not come are of connections which the device never
+//! saw, so that they are waited for less long ([`QUIET_OF_RESETS`]).
 
 use super::book::{Book, Came, Wire};
 use super::frames::BYTES;
@@ -21,6 +22,8 @@ use weir_units::{Nanos, Ratio};
 
 /// How long nothing may come before what is missing is taken to be lost.
 const QUIET: Nanos = Nanos(200_000_000);
+/// The same of resets, once any came.
+const QUIET_OF_RESETS: Nanos = Nanos(50_000_000);
 /// How often what is lost of connections that are held, and of resets, is sent again, at most.
 const AGAIN: usize = 2;
 /// Time until the first connection.
@@ -180,8 +183,8 @@ impl Trial<'_, '_> {
     fn phase(&mut self, phase: Phase, start: Ticks) -> Option<()> {
         let (todo, per_tick) = (self.todo(phase), self.book.asked().rate / self.tsc.hz());
         let count = todo.len();
-        let quiet = self.tsc.ticks(QUIET);
-        let (mut next, mut last) = (0, start);
+        let (quiet, quiet_of_resets) = (self.tsc.ticks(QUIET), self.tsc.ticks(QUIET_OF_RESETS));
+        let (mut next, mut last, mut answered) = (0, start, false);
         while !self.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             self.gaps.pass(now, 0);
@@ -204,14 +207,15 @@ impl Trial<'_, '_> {
                 }
             }
             if self.receive(now) {
-                last = now;
+                (last, answered) = (now, true);
             } else if now.since(self.flushed) > self.tsc.ticks(FLUSH_EVERY) {
                 self.ports.senders.iter_mut().flatten().for_each(|sender| sender.flush());
                 self.flushed = now;
             }
             self.ports.hand_all_over();
             let over = count == 0 || self.is_over(phase);
-            if next == count && (over || now.since(last) > quiet) {
+            let enough = if phase == Phase::BreakOff && answered { quiet_of_resets } else { quiet };
+            if next == count && (over || now.since(last) > enough) {
                 return Some(());
             }
         }
