@@ -7,11 +7,12 @@ mod overrides;
 use super::BadUse;
 use live::Live;
 use overrides::Overrides;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
 use weir_campaign::lease::Lease;
 use weir_campaign::plan::{self, Known, Machine, Plan};
 use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
@@ -96,12 +97,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.as_deref().map_or(Ok(()), check_writable)?;
     // Before a run is begun that could not measure anything.
     let cores = Cores::assign(&weir_cpu::allowed_cores())?;
+    // Who else is at work is watched for a while: meanwhile the store and the plan are read.
+    let environment = std::thread::spawn(super::environment);
     let db = args.db.as_deref();
     let mut store = if args.resume.is_some() { Store::open_existing(db) } else { Store::open(db) }
         .map_err(super::store_error)?;
     let (mut lease, plan, run, done) = match &args.resume {
-        Some(selector) => resume(&mut store, selector, cores)?,
-        None => begin(&mut store, &args, cores)?,
+        Some(selector) => resume(&mut store, selector, cores, environment)?,
+        None => begin(&mut store, &args, cores, environment)?,
     };
     let name = store.run_name(run).map_err(super::store_error)?;
     if let Some(lease) = &mut lease {
@@ -151,6 +154,13 @@ fn catch_interrupts(flags: &Flags) -> anyhow::Result<()> {
 /// A run begun or taken up again: its lease on the cores, its plan, its number, and the points done.
 type Begun = (Option<Lease>, Plan, RunId, BTreeSet<u32>);
 
+/// The environment, while it is being read.
+type Environment = JoinHandle<BTreeMap<String, String>>;
+
+fn read_to_the_end(environment: Environment) -> BTreeMap<String, String> {
+    environment.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Leases the cores that a plan's devices are measured on; a simulated device needs none.
 fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
     if plan.duts.iter().chain(&plan.against).all(|dut| weir_dut::kind(dut) == Kind::Arithmetic) {
@@ -176,10 +186,10 @@ pub(super) fn read(args: &Args) -> Result<(Plan, PathBuf), BadUse> {
 }
 
 /// Reads the plan and begins a run.
-fn begin(store: &mut Store, args: &Args, cores: Cores) -> anyhow::Result<Begun> {
+fn begin(store: &mut Store, args: &Args, cores: Cores, environment: Environment) -> anyhow::Result<Begun> {
     let (plan, file) = read(args)?;
     let lease = lease(&plan, cores)?;
-    let mut environment = super::environment();
+    let mut environment = read_to_the_end(environment);
     flows::keep(&plan, &store.beside("flows"), &mut environment)?;
     // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
     let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
@@ -206,7 +216,12 @@ fn read_plan(asked: &str) -> Result<String, BadUse> {
 }
 
 /// Takes an unfinished run up again, with the plan it was begun with.
-fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Result<Begun> {
+fn resume(
+    store: &mut Store,
+    selector: &Selector,
+    cores: Cores,
+    environment: Environment,
+) -> anyhow::Result<Begun> {
     let run = store.find(selector).map_err(super::store_error)?;
     let stored = store.load(run).map_err(super::store_error)?;
     if stored.state == RunState::Finished {
@@ -215,7 +230,7 @@ fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Resul
     let session = Session {
         started_ms: now_ms(),
         weir: super::WEIR.to_owned(),
-        environment: super::environment().into_iter().chain(of_the_plan(&stored)).collect(),
+        environment: read_to_the_end(environment).into_iter().chain(of_the_plan(&stored)).collect(),
     };
     another_machine(&stored, &session)?;
     let file = stored.environment.get(PLAN_FILE).map_or("plan.toml", String::as_str);
