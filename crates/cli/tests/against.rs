@@ -25,7 +25,7 @@ fn uncompared(trials: u32, duration: &str) -> String {
 fn vhost(duration: &str) -> String {
     format!(
         "nf = \"l2fwd\"\ndut = \"nf\"\nagainst = \"testpmd\"\nsize = 64\ntrace = \"simple\"\n\
-         huge_pages = false\nself_check = false\n[mrr]\ntrials = 3\nduration = \"200ms\"\nload = \"100kpps\"\n\
+         huge_pages = false\nself_check = false\n[mrr]\ntrials = 3\nduration = \"100ms\"\nload = \"100kpps\"\n\
          [latency]\nloads = [\"50kpps\"]\nduration = \"{duration}\"\n"
     )
 }
@@ -80,7 +80,7 @@ fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
 #[test]
 fn links_outlive_a_frozen_peer() {
     let _cores = cores();
-    let lab = Lab::new(&vhost("200ms"));
+    let lab = Lab::new(&vhost("100ms"));
     let run = lab.measure(0);
     for point in &run.points {
         assert_eq!((&point.error, point.results.len()), (&None, 2), "{:?}", point.key);

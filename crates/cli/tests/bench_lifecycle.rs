@@ -16,7 +16,7 @@ use weir_trial::run::{
 fn plan(axes: &str, latency: &str) -> String {
     format!(
         "{axes}\ntrace = \"flows:100\"\nhuge_pages = false\nself_check = false\n\
-         [mrr]\ntrials = 1\nduration = \"200ms\"\n[latency]\nloads = [\"100kpps\"]\nduration = \"{latency}\"\n"
+         [mrr]\ntrials = 1\nduration = \"100ms\"\n[latency]\nloads = [\"100kpps\"]\nduration = \"{latency}\"\n"
     )
 }
 
@@ -138,7 +138,7 @@ fn packets_cross_every_network_function_both_ways() {
     let _cores = cores();
     let lab = Lab::new(&plan(
         "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:10\"]\nsize = 64\ndirections = 2",
-        "400ms",
+        "150ms",
     ));
     packets_came_back(&lab.measure(0), 3);
     assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
@@ -155,7 +155,7 @@ fn packets_cross_whichever_side_has_the_back_end_and_the_socket() {
         ("vhost", "dut", "\"nf\""),
     ] {
         let axes = format!("nf = \"l2fwd\"\nsize = 128\ndut = [{duts}]\ndirections = 2");
-        let plan = plan(&axes, "300ms") + &format!("[vhost]\nlab = \"{lab}\"\nserver = \"{server}\"\n");
+        let plan = plan(&axes, "150ms") + &format!("[vhost]\nlab = \"{lab}\"\nserver = \"{server}\"\n");
         let begin = Instant::now();
         packets_came_back(&Lab::new(&plan).measure(0), duts.split(',').count());
         println!("lab {lab}, server {server}: {:?}", begin.elapsed());
@@ -165,7 +165,7 @@ fn packets_cross_whichever_side_has_the_back_end_and_the_socket() {
 #[test]
 fn one_direction_fills_one_direction_only() {
     let _cores = cores();
-    let run = Lab::new(&plan("nf = \"l3fwd:10\"\nsize = \"imix\"\ndirections = 1", "300ms")).measure(0);
+    let run = Lab::new(&plan("nf = \"l3fwd:10\"\nsize = \"imix\"\ndirections = 1", "150ms")).measure(0);
     packets_came_back(&run, 1);
 }
 
@@ -174,7 +174,7 @@ fn a_fed_device_says_what_it_forwarded_and_its_cycles() {
     let _cores = cores();
     // The same devices are audited, each way, by a test of `packets`.
     let axes = "nf = \"l2fwd\"\ndut = [\"nf\", \"testpmd\"]\nsize = 64\ndirections = [1, 2]\ncheck = false";
-    let run = Lab::new(&fed(axes, 2, "200ms")).measure(0);
+    let run = Lab::new(&fed(axes, 2, "100ms")).measure(0);
     finished(&run);
     assert_eq!(run.points.len(), 4);
     for point in &run.points {
@@ -227,7 +227,7 @@ fn a_device_whose_flow_entries_change_forwards_as_before_and_says_how_many_did()
 
 #[test]
 fn what_a_device_cannot_be_is_reported_with_its_reason() {
-    let lab = Lab::new(&plan("nf = [\"l3fwd:10\", \"firewall:10\"]\ndut = \"testpmd\"\nsize = 64", "300ms"));
+    let lab = Lab::new(&plan("nf = [\"l3fwd:10\", \"firewall:10\"]\ndut = \"testpmd\"\nsize = 64", "150ms"));
     let output = lab.bench().output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -18,7 +18,7 @@ fn measure(axes: &str, huge: bool) -> Run {
 fn lab(axes: &str, huge: bool) -> Lab {
     let rest = format!(
         "cores = \"shared\"\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = {huge}\nself_check = false\n\
-         [latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n"
+         [latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n"
     );
     Lab::new(&format!("{axes}\n{rest}"))
 }

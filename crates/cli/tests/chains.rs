@@ -9,7 +9,7 @@ use weir_trial::run::{Point, Run};
 use weir_trial::{StageReading, Waterfall};
 
 /// A load that a chain on one core carries beside anything, for a moment each.
-const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"150ms\"\n";
+const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"80ms\"\n";
 
 /// The same three times, so that a trial in which the machine took a core away is not the only one.
 const THRICE: &str = "[latency]\nloads = [\"30kpps\", \"31kpps\", \"32kpps\"]\nduration = \"250ms\"\n";
@@ -137,7 +137,7 @@ fn dataplanes_of_others_host_a_chain_and_devices_differ_by_function() {
         return;
     }
     let axes = "nf = \"l3fwd:10+l2fwd\"\ndut = \"weir|testpmd\"\ndeployment = \"vhost\"\nhost = [\"ovs-dpdk\", \"testpmd\"]\ncores = \"shared\"";
-    let run = Lab::new(&plan(axes, "[latency]\nloads = [\"5kpps\"]\nduration = \"150ms\"\n")).measure(0);
+    let run = Lab::new(&plan(axes, "[latency]\nloads = [\"5kpps\"]\nduration = \"100ms\"\n")).measure(0);
     is_whole(&run);
     assert_eq!(
         names(&run.points[0]),

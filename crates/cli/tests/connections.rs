@@ -9,7 +9,7 @@ use weir_trial::run::{ConnectionsResult, PointResult, Run};
 fn lab(axes: &str, more: &str) -> Lab {
     Lab::new(&format!(
         "{axes}\nsize = 64\nhuge_pages = false\nself_check = false\n\
-         [connections]\nsearches = 2\nduration = \"200ms\"\nfirst = 2000\nwidth = \"50%\"\nheld = 3000\n{more}\n"
+         [connections]\nsearches = 2\nduration = \"100ms\"\nfirst = 2000\nwidth = \"50%\"\nheld = 3000\n{more}\n"
     ))
 }
 

@@ -75,7 +75,7 @@ fn has_ovs() -> bool {
 fn plan(place: &str, nfs: &[&str], wiring: &str, end: &str) -> Lab {
     Lab::new(&format!(
         "nf = {nfs:?}\ndut = \"openflow:{place}\"\nsize = 128\ntrace = \"flows:100\"\nwiring = {wiring:?}\n\
-         huge_pages = false\nself_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"200ms\"\n{end}\n"
+         huge_pages = false\nself_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"100ms\"\n{end}\n"
     ))
 }
 
@@ -225,7 +225,7 @@ fn a_switch_that_dies_in_mid_trial_fails_its_points_by_name() {
     let lab = plan(&format!("tcp:127.0.0.1:{port}"), &["l2fwd"], "vhost", &external);
     let text = std::fs::read_to_string(lab.file("plan.toml")).unwrap();
     let text =
-        text.replace("\"200ms\"", "\"2s\"").replace("[\"10kpps\"]", "[\"10kpps\", \"11kpps\", \"12kpps\"]");
+        text.replace("\"100ms\"", "\"2s\"").replace("[\"10kpps\"]", "[\"10kpps\", \"11kpps\", \"12kpps\"]");
     std::fs::write(lab.file("plan.toml"), text.replace("128", "[128, 256]")).unwrap();
     let mut working = Working::start(&mut lab.bench());
     lab.mid_trial(&mut working, 0);

@@ -14,7 +14,7 @@ const FLOWS: u64 = 20;
 fn measure(axes: &str) -> Run {
     let rest = format!(
         "dut = \"nf\"\ndeployment = \"vhost\"\ncopies = 2\ncores = \"shared\"\ntrace = \"flows:{FLOWS}\"\nsize = 64\n\
-         huge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n"
+         huge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n"
     );
     Lab::new(&format!("{axes}\n{rest}")).measure(0)
 }
@@ -99,7 +99,7 @@ fn open_vswitch_splits_packets_by_flow() {
 fn with_ports(axes: &str) -> Run {
     let rest = format!(
         "deployment = \"vhost\"\nvnics = 4\ncores = \"shared\"\ntrace = \"flows:{FLOWS}\"\nsize = 64\n\
-         huge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n"
+         huge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n"
     );
     Lab::new(&format!("{axes}\n{rest}")).measure(0)
 }

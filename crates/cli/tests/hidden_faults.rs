@@ -147,7 +147,7 @@ fn an_audit_finds_what_a_device_that_feeds_itself_does_wrong() {
         ("l2fwd", "starve:0.05", "missing"),
     ] {
         let text = format!(
-            "{}\ntrace = \"flows:100\"\ndirections = 1\nhuge_pages = false\n[mrr]\ntrials = 1\nduration = \"200ms\"\n",
+            "{}\ntrace = \"flows:100\"\ndirections = 1\nhuge_pages = false\n[mrr]\ntrials = 1\nduration = \"100ms\"\n",
             axes(nf, fault, "fed", 64)
         );
         let run = Lab::new(&text).measure(1);

@@ -15,7 +15,7 @@ fn example(name: &str) -> String {
 fn plan(device: &str, nfs: &[&str], wiring: &str) -> Lab {
     Lab::new(&format!(
         "nf = {nfs:?}\ndut = {device:?}\nsize = 128\ntrace = \"flows:100\"\nwiring = {wiring:?}\nhuge_pages = false\n\
-         self_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"200ms\"\n"
+         self_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n"
     ))
 }
 

@@ -32,7 +32,7 @@ fn over_vhost(dut: &str, nfs: &[&str], trace: &str, sides: &str) -> Run {
     let _cores = cores();
     let lab = Lab::new(&format!(
         "nf = {nfs:?}\ndut = {dut:?}\nsize = 128\ndirections = 2\ntrace = {trace:?}\nhuge_pages = false\nself_check = false\n\
-         [latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n{sides}"
+         [latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n{sides}"
     ));
     let run = lab.measure(0);
     assert_eq!((lab.devices(), lab.leftovers()), (Vec::new(), Vec::<PathBuf>::new()));
@@ -67,7 +67,7 @@ fn fed(dut: &str, nfs: &[&str]) {
     let _cores = cores();
     let lab = Lab::new(&format!(
         "nf = {nfs:?}\ndut = {dut:?}\nsize = 64\ndirections = 2\ntrace = \"flows:100\"\nwiring = \"fed\"\n\
-         huge_pages = false\n[mrr]\ntrials = 1\nduration = \"150ms\"\n"
+         huge_pages = false\n[mrr]\ntrials = 1\nduration = \"80ms\"\n"
     ));
     let run = lab.measure(0);
     assert_eq!((run.state, run.points.len()), (RunState::Finished, nfs.len()));
@@ -103,7 +103,7 @@ fn open_vswitch_without_dpdk_is_every_network_function_over_interfaces() {
         let _cores = cores();
         let lab = Lab::new(&format!(
             "nf = {ALL:?}\ndut = \"ovs\"\nsize = 128\ntrace = {FLOWS:?}\nwiring = \"veth\"\nhuge_pages = false\n\
-             self_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"150ms\"\n"
+             self_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"80ms\"\n"
         ));
         let run = lab.measure(0);
         packets_crossed(&run, ALL.len());
@@ -216,7 +216,7 @@ fn the_example_forwarder_leaves_packets_alone_over_sockets_and_shared_memory_and
         let held = cores();
         let lab = Lab::new(
             "nf = \"l2fwd\"\ndut = \"l2fwd\"\nsize = 128\ntrace = \"flows:100\"\nwiring = \"memif\"\nhuge_pages = false\n\
-             self_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n",
+             self_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n",
         );
         packets_crossed(&lab.measure(0), 1);
         drop(held);

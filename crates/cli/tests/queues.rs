@@ -9,7 +9,7 @@ use weir_trial::run::{Point, Run};
 /// Measures at a load that one core carries beside anything, all queues served by one thread.
 fn lab(axes: &str) -> Lab {
     let rest = "cores = \"shared\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
-                [latency]\nloads = [\"40kpps\"]\nduration = \"150ms\"\n";
+                [latency]\nloads = [\"40kpps\"]\nduration = \"80ms\"\n";
     Lab::new(&format!("{axes}\n{rest}"))
 }
 
@@ -72,7 +72,7 @@ fn several_queues_are_served_over_memif_and_from_the_side_of_the_host() {
     measured("nf = \"firewall:10\"\ndut = \"nf\"\nwiring = \"memif\"\nqueues = 2\ntrace = \"flows:100\"");
     let host = "[vhost]\nlab = \"vhost\"\n";
     let axes = "nf = \"l2fwd\"\ndut = \"weir\"\nqueues = 2\ntrace = \"flows:100\"\ncores = \"shared\"\nsize = 64\n\
-                huge_pages = false\nself_check = false\n[latency]\nloads = [\"40kpps\"]\nduration = \"150ms\"\n";
+                huge_pages = false\nself_check = false\n[latency]\nloads = [\"40kpps\"]\nduration = \"80ms\"\n";
     let run = Lab::new(&format!("{axes}{host}")).measure(0);
     run.points.iter().for_each(is_exact);
 }

@@ -5,7 +5,7 @@ use crate::lab::{Lab, cores, told, weir};
 use std::fs;
 use weir_testkit::Need;
 
-const METHOD: &str = "[latency]\nloads = [\"20kpps\"]\nduration = \"200ms\"\n";
+const METHOD: &str = "[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n";
 
 fn plan(axes: &str) -> String {
     format!("{axes}\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n{METHOD}")

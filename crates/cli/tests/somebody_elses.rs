@@ -84,7 +84,7 @@ fn plan_of(axes: &str, wiring: &str, end: &str) -> Lab {
     let lab = Lab::new("");
     let plan = format!(
         "nf = \"l2fwd\"\ndut = \"external\"\n{axes}\ntrace = \"flows:100\"\nwiring = {wiring:?}\n\
-         huge_pages = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"200ms\"\n{end}\n"
+         huge_pages = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n{end}\n"
     );
     std::fs::write(lab.file("plan.toml"), plan.replace("{folder}", &folder(&lab))).unwrap();
     lab

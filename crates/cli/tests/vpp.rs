@@ -18,7 +18,7 @@ fn functions_are_started_counted_and_stopped_over_its_command_line() {
     let _cores = cores();
     let lab = Lab::new(
         "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:10\"]\ndut = \"vpp\"\nsize = 128\ntrace = \"flows:100\"\n\
-         wiring = \"memif\"\nhuge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"200ms\"\n",
+         wiring = \"memif\"\nhuge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n",
     );
     let run = run_of(&mut bench(&lab), 0);
     assert_eq!((run.state, run.points.len()), (RunState::Finished, 3));

@@ -15,7 +15,7 @@ fn the_kernels_programs_redirect_route_and_filter_every_packet_right() {
     let lab = Lab::new(
         "nf = [\"l2fwd\", \"l3fwd:10\", \"l3fwd:1000\", \"firewall:10\", \"firewall:1000\"]\ndut = \"xdp\"\nsize = \"imix\"\n\
          trace = \"flows:1000\"\nwiring = \"veth\"\nhuge_pages = false\nself_check = false\n\
-         [latency]\nloads = [\"20kpps\"]\nduration = \"150ms\"\n",
+         [latency]\nloads = [\"20kpps\"]\nduration = \"80ms\"\n",
     );
     let run = lab.measure(0);
     assert_eq!((run.state, run.points.len()), (RunState::Finished, 5));

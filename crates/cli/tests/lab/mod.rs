@@ -17,6 +17,9 @@ use weir_trial::verdict::limits;
 /// only ends a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Time between two looks: each may read a store or all processes, and takes that from the cores of whoever is measured.
+const LOOK: Duration = Duration::from_millis(25);
+
 /// The longest end that still shows that nobody was waited for: whoever waits for a link or a device
 /// waits ten seconds and more.
 pub(crate) const PROMPT: Duration = Duration::from_secs(8);
@@ -62,7 +65,7 @@ pub(crate) fn wait_or_say<T, I: Display>(
             return found;
         }
         assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}: {}", instead());
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(LOOK);
     }
 }
 
