@@ -156,7 +156,7 @@ fn a_switch_that_connects_to_the_lab_is_measured_over_sockets() {
             file(&format!("{n}.sock"))
         )
     };
-    let settings = "other_config:dpdk-init=true other_config:dpdk-lcore-mask=0x1 other_config:pmd-cpu-mask=0x2 \
+    let settings = "other_config:dpdk-init=true other_config:dpdk-lcore-mask=0x1 other_config:pmd-cpu-mask=0x2 other_config:pmd-maxsleep=200 \
                     other_config:per-port-memory=true \
                     other_config:dpdk-extra='\"--no-huge --legacy-mem --no-shconf --no-pci --no-telemetry -m 512\"'";
     // It lets a controller at a path of the file system be at this one alone.
@@ -182,8 +182,11 @@ fn weirs(folder: &tempfile::TempDir, options: &[&str]) -> (Device, String) {
     let socket = |n| folder.path().join(format!("{n}.sock")).display().to_string();
     let port = |n| format!("net_vhost{n},iface={},queues=1,client=0", socket(n));
     let (first, second) = (port(0), port(1));
-    let arguments =
-        [&["switch", "--port", first.as_str(), "--port", second.as_str(), "--core", "1"], options].concat();
+    let arguments = [
+        &["switch", "--poll", "adaptive", "--port", first.as_str(), "--port", second.as_str(), "--core", "1"],
+        options,
+    ]
+    .concat();
     let program = weir().get_program().to_str().unwrap().to_owned();
     let device = Device::start(&program, &arguments);
     (device, format!("[external]\nsockets = [\"{}\", \"{}\"]\nwait_seconds = 20", socket(0), socket(1)))
