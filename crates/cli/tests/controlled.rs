@@ -182,11 +182,9 @@ fn weirs(folder: &tempfile::TempDir, options: &[&str]) -> (Device, String) {
     let socket = |n| folder.path().join(format!("{n}.sock")).display().to_string();
     let port = |n| format!("net_vhost{n},iface={},queues=1,client=0", socket(n));
     let (first, second) = (port(0), port(1));
-    let arguments = [
-        &["switch", "--poll", "adaptive", "--port", first.as_str(), "--port", second.as_str(), "--core", "1"],
-        options,
-    ]
-    .concat();
+    let ports = ["--port", first.as_str(), "--port", second.as_str()];
+    let own = ["switch", "--control", "none", "--poll", "adaptive", "--core", "1"];
+    let arguments = [own.as_slice(), &ports, options].concat();
     let program = weir().get_program().to_str().unwrap().to_owned();
     let device = Device::start(&program, &arguments);
     (device, format!("[external]\nsockets = [\"{}\", \"{}\"]\nwait_seconds = 20", socket(0), socket(1)))

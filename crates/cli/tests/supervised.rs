@@ -147,7 +147,8 @@ fn a_socket_that_another_switch_holds_is_left_to_it() {
             "memif",
         ),
     ] {
-        let output = weir().args(["switch", "--flow", "actions=drop", "--port", &port]).output().unwrap();
+        let arguments = ["switch", "--control", "none", "--flow", "actions=drop", "--port", &port];
+        let output = weir().args(arguments).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains("in use") && told.contains(socket), "{told}");
