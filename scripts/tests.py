@@ -145,8 +145,8 @@ def lint(chosen):
 
 
 def has_examples(source):
-    """Whether rustdoc may find an example in a file's documentation: a fence that names no language of another kind, or lines
-    set in by four."""
+    """Whether rustdoc may find an example in a file's documentation: a fence (```) that names none of these other languages, or
+    lines indented by four."""
     fenced, before = False, ""
     for line in source.splitlines():
         line = re.match(r"\s*//[/!](?!/) ?(.*)", line)

@@ -24,9 +24,9 @@ def descriptors(switch):
         before = _limit(switch, resource.RLIMIT_NOFILE, switch.lowest_free())
         refused = 0
         for _ in range(20):
+            # Those of a client that went before may be free only now.
+            _limit(switch, resource.RLIMIT_NOFILE, switch.lowest_free())
             try:
-                # Those of a client that went before may be free only now.
-                _limit(switch, resource.RLIMIT_NOFILE, switch.lowest_free())
                 client = Client(switch.folder / "control")
                 client.socket.settimeout(0.05)
                 client.ask("version")
