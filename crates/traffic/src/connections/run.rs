@@ -184,7 +184,8 @@ impl Trial<'_, '_> {
         let (todo, per_tick) = (self.todo(phase), self.book.asked().rate / self.tsc.hz());
         let count = todo.len();
         let (quiet, quiet_of_resets) = (self.tsc.ticks(QUIET), self.tsc.ticks(QUIET_OF_RESETS));
-        let (mut next, mut last, mut answered) = (0, start, false);
+        let resets = self.book.reset;
+        let (mut next, mut last) = (0, start);
         while !self.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             self.gaps.pass(now, 0);
@@ -207,14 +208,14 @@ impl Trial<'_, '_> {
                 }
             }
             if self.receive(now) {
-                (last, answered) = (now, true);
+                last = now;
             } else if now.since(self.flushed) > self.tsc.ticks(FLUSH_EVERY) {
                 self.ports.senders.iter_mut().flatten().for_each(|sender| sender.flush());
                 self.flushed = now;
             }
             self.ports.hand_all_over();
             let over = count == 0 || self.is_over(phase);
-            let enough = if phase == Phase::BreakOff && answered { quiet_of_resets } else { quiet };
+            let enough = if self.book.reset > resets { quiet_of_resets } else { quiet };
             if next == count && (over || now.since(last) > enough) {
                 return Some(());
             }
