@@ -21,6 +21,12 @@ fn uncompared(trials: u32, duration: &str) -> String {
     format!("check = false\n{}", fed(trials, duration))
 }
 
+/// That at a load over `vhost`, where a device that was frozen need not settle again.
+fn wired(trials: u32, duration: &str) -> String {
+    let plan = uncompared(trials, duration).replace("wiring = \"fed\"", "self_check = false");
+    format!("{plan}load = \"100kpps\"\n")
+}
+
 /// Over `vhost`: every trial finds both devices' links up, however often they were frozen.
 fn vhost(duration: &str) -> String {
     format!(
@@ -48,7 +54,7 @@ fn nothing_left(lab: &Lab) {
 #[test]
 fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
     let _cores = cores();
-    let lab = Lab::new(&fed(4, "100ms"));
+    let lab = Lab::new(&fed(3, "100ms"));
     let output = lab.bench().output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let text = String::from_utf8_lossy(&output.stdout);
@@ -56,7 +62,7 @@ fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let run = lab.stored().unwrap();
-    assert_eq!(turns(&run), [0, 1, 1, 0, 0, 1, 1, 0]);
+    assert_eq!(turns(&run), [0, 1, 1, 0, 0, 1]);
     let duts: Vec<&str> = run.points.iter().map(|point| point.key.dut.as_str()).collect();
     assert_eq!((duts, run.state), (vec!["nf", "testpmd"], RunState::Finished));
     // A frozen device has no cycles to count: each reading is of its own trial.
@@ -97,7 +103,7 @@ fn links_outlive_a_frozen_peer() {
 fn when_one_dies_its_point_fails_and_the_other_goes_on_alone() {
     let _cores = cores();
     for (dies, stays) in [(1, 0), (0, 1)] {
-        let lab = Lab::new(&uncompared(4, "300ms"));
+        let lab = Lab::new(&wired(4, "300ms"));
         let mut working = Working::start(&mut lab.bench());
         lab.mid_trial(&mut working, 0);
         let is_testpmd = |process: &i32| {

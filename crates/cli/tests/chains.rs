@@ -12,7 +12,7 @@ use weir_trial::{StageReading, Waterfall};
 const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"80ms\"\n";
 
 /// The same three times, so that a trial in which the machine took a core away is not the only one.
-const THRICE: &str = "[latency]\nloads = [\"30kpps\", \"31kpps\", \"32kpps\"]\nduration = \"250ms\"\n";
+const THRICE: &str = "[latency]\nloads = [\"30kpps\", \"31kpps\", \"32kpps\"]\nduration = \"150ms\"\n";
 
 pub(crate) fn plan(axes: &str, method: &str) -> String {
     with_pages(axes, false, method)
@@ -245,8 +245,8 @@ fn of_ten_faults_the_waterfall_names_the_stage() {
             "nf = \"l2fwd+l2fwd+l2fwd\"\ndut = \"{dut}\"\ndeployment = \"{deployment}\"\n{host}cores = \"shared\""
         );
         // One in 10,000 packets has come often enough only after a while.
-        let time = if dut.contains("1e-4") { "600ms" } else { "250ms" };
-        let method = format!("check = false\n{THRICE}").replace("250ms", time);
+        let time = if dut.contains("1e-4") { "600ms" } else { "150ms" };
+        let method = format!("check = false\n{THRICE}").replace("150ms", time);
         let lab = Lab::new(&with_pages(&axes, deployment == "shared", &method));
         lab.bench().output().unwrap();
         let run = lab.stored().unwrap();

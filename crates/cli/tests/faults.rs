@@ -1,7 +1,7 @@
 //! Faults, injected one by one into the device, the machine or the load: each is caught by name, and
 //! runs without a fault raise no alarm. `docs/truth.md` lists them.
 
-use crate::lab::{Lab, cores};
+use crate::lab::{Lab, Working, cores, wait_for};
 use std::process::{Child, Command};
 use weir_trial::Limiter;
 use weir_trial::run::{MrrResult, PointResult, Run, StoredTrial};
@@ -104,8 +104,12 @@ fn a_packet_from_an_earlier_trial_is_no_answer() {
     let checked = Lab::new(&plan("l2fwd", nf, "500kpps", "500ms")).measure(1);
     let told = checked.points[0].error.as_ref().unwrap();
     assert!(checked.points[0].trials.is_empty() && told.contains("packets are wrong"), "{told}");
-    let run = lab_with("l2fwd", nf, "500kpps", "check = false");
-    assert!(has(&run, Code::Late), "{:#?}", found(&run));
+    // Each trial after one with such packets waits longer for the last of them: the first one will do.
+    let lab = two_loads("l2fwd", nf, "500kpps", "check = false");
+    let working = Working::start(&mut lab.bench());
+    wait_for("a packet of an earlier trial", || lab.stored().filter(|run| has(run, Code::Late)));
+    drop(working);
+    wait_for("the end of the device", || lab.devices().is_empty().then_some(()));
 }
 
 #[test]
@@ -131,15 +135,15 @@ fn a_device_that_crashes_says_so_and_one_that_hangs_is_silent() {
 }
 
 fn lab_of(nf: &str, dut: &str, load: &str) -> Run {
-    lab_with(nf, dut, load, "")
+    two_loads(nf, dut, load, "").measure(0)
 }
 
-fn lab_with(nf: &str, dut: &str, load: &str, keys: &str) -> Run {
+fn two_loads(nf: &str, dut: &str, load: &str, keys: &str) -> Lab {
     // A first trial lets the fault happen, the second is judged.
     let two = plan(nf, dut, load, "500ms")
         .replace("self_check = false", &format!("self_check = false\n{keys}"))
         .replace(&format!("loads = [\"{load}\"]"), &format!("loads = [\"{load}\", \"100kpps\"]"));
-    Lab::new(&two).measure(0)
+    Lab::new(&two)
 }
 
 /// A busy neighbour on one core, gone with the test.

@@ -26,8 +26,8 @@ fn lab(devices: &str, links: &str, method: &str) -> Lab {
 }
 
 /// A load that Open vSwitch, which never gives the core on, carries beside others that want it.
-const FEW: &str = "[latency]\nloads = [\"5kpps\"]\nduration = \"300ms\"\n";
-const THRICE: &str = "[latency]\nloads = [\"20kpps\", \"21kpps\", \"22kpps\"]\nduration = \"250ms\"\n";
+const FEW: &str = "[latency]\nloads = [\"5kpps\"]\nduration = \"200ms\"\n";
+const THRICE: &str = "[latency]\nloads = [\"20kpps\", \"21kpps\", \"22kpps\"]\nduration = \"150ms\"\n";
 
 /// Whether all packets of most trials came through every stage: of a machine that takes a core away some do not.
 fn mostly(point: &Point, right: impl Fn(&Waterfall) -> bool) {

@@ -53,19 +53,23 @@ fn functions_in_guests_forward_right_packets_on_our_program_and_on_their_kernel(
     if !weir_testkit::needs!(qemu, busybox, kernel, Need::Program("nft", "nftables")) {
         return;
     }
-    let nfs = "nf = [\"l3fwd:10\", \"firewall:10\"]\ndut = [\"nf\", \"linux\"]";
-    let lab = Lab::new(&plan(&format!("{nfs}\n{PLACED}"), METHOD));
-    let run = lab.measure(0);
-    is_whole(&run);
-    is_marked(&run);
-    let [ours, kernel, _, filter] = run.points.as_slice() else { panic!("{}", run.points.len()) };
+    let measured = |axes: &str| {
+        let lab = Lab::new(&plan(&format!("{axes}\n{PLACED}"), METHOD));
+        let run = lab.measure(0);
+        is_whole(&run);
+        is_marked(&run);
+        is_gone(&lab);
+        run.points
+    };
+    let both = measured("nf = \"l3fwd:10\"\ndut = [\"nf\", \"linux\"]");
+    let [ours, kernel] = both.as_slice() else { panic!("{}", both.len()) };
+    let filter = &measured("nf = \"firewall:10\"\ndut = \"linux\"")[0];
     assert_eq!(names(filter), ["weir", "linux 1 firewall:10", "weir"]);
     assert_eq!(names(ours), ["weir", "nf 1 l3fwd:10", "weir"]);
     assert_eq!(names(kernel), ["weir", "linux 1 l3fwd:10", "weir"]);
     assert_eq!(ours.key.device(), "nf in vm (1 vCPU, 512 MiB, TCG) on weir, one core");
     let what = kernel.dut_version.as_deref().unwrap();
     assert!(what.contains("routes in the main table in QEMU") && what.contains("linux-image"), "{what}");
-    is_gone(&lab);
 }
 
 #[test]

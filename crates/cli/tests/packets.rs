@@ -231,8 +231,8 @@ fn the_untimed_pass_of_two_directions_compares_more_than_that_of_one() {
 fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
     let _cores = cores();
     for axes in [
-        "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:50\"]\ndirections = [1, 2]",
-        "nf = \"l2fwd\"\ndut = \"testpmd\"\ndirections = [1, 2]",
+        "nf = \"l2fwd\"\ndut = [\"nf\", \"testpmd\"]\ndirections = [1, 2]",
+        "nf = [\"l3fwd:10\", \"firewall:50\"]\ndirections = 2",
     ] {
         let axes = format!("{axes}\nwiring = \"fed\"\ntrace = \"flows:100\"\nsize = 64");
         let run = Lab::new(&plan(&axes).replace("trials = 2\nduration = \"100ms\"", BRIEF)).measure(0);

@@ -11,7 +11,7 @@ fn perf(lab: &Lab, arguments: &[&str]) -> Command {
     command
 }
 
-const TINY: [&str; 6] = ["--repeats", "2", "--duration", "20ms", "--huge-pages", "false"];
+const TINY: [&str; 4] = ["--duration", "20ms", "--huge-pages", "false"];
 
 fn valid(printed: &[u8]) -> Value {
     let document: Value = serde_json::from_slice(printed).unwrap();
@@ -23,12 +23,12 @@ fn valid(printed: &[u8]) -> Value {
     document
 }
 
-/// Both sides have all their trials, and are ranked unless the machine was too busy for any of them.
-fn whole(pair: &Value, remarks: &Value) {
+/// Both sides have all their trials, two of each repeat, and are ranked unless the machine was too busy for any of them.
+fn whole(pair: &Value, remarks: &Value, repeats: u64) {
     let trials = |side: &Value| side["count"].as_u64().unwrap() + side["left_out"].as_u64().unwrap();
     let sides = [&pair["weir"], &pair["other"]];
     assert!(sides.iter().all(|side| side["median"].as_f64().unwrap() > 0.0), "{pair:#}");
-    assert_eq!(sides.map(trials), [4, 4], "{pair:#}");
+    assert_eq!(sides.map(trials), [2 * repeats; 2], "{pair:#}");
     let ranked = pair["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0);
     let busy = sides.iter().any(|side| side["count"] == 0) && remarks.to_string().contains("left out");
     assert!(ranked != busy, "{pair:#} {remarks}");
@@ -38,7 +38,7 @@ fn whole(pair: &Value, remarks: &Value) {
 fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
     let _cores = cores();
     let lab = Lab::new("");
-    let only = ["--only", "port", "--peers", "testpmd", "--name", "mine", "--json"];
+    let only = ["--only", "port", "--peers", "testpmd", "--name", "mine", "--json", "--repeats", "2"];
     let arguments = [&only, TINY.as_slice()].concat();
     let output = perf(&lab, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -46,7 +46,7 @@ fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
     let [port] = table["rows"].as_array().unwrap().as_slice() else { panic!("{table:#}") };
     let pair =
         port["pairs"].as_array().unwrap().iter().find(|pair| pair["other"]["name"] == "testpmd").unwrap();
-    whole(pair, &port["remarks"]);
+    whole(pair, &port["remarks"], 2);
     assert_eq!(port["pairs"].as_array().unwrap().len(), 1, "only this peer was asked for: {port:#}");
     let undecided = "not decided: ovs-dpdk and ovs-dpdk:tuned has no ratio here";
     assert!(port["remarks"].to_string().contains(undecided), "{port:#}");
@@ -86,12 +86,13 @@ fn another_build_takes_the_place_of_the_peers() {
     let _cores = cores();
     let lab = Lab::new("");
     let itself = env!("CARGO_BIN_EXE_weir");
-    let arguments = [&["--only", "mac", "--against", itself, "--json"], TINY.as_slice()].concat();
+    let arguments =
+        [&["--only", "mac", "--against", itself, "--json", "--repeats", "1"], TINY.as_slice()].concat();
     let output = perf(&lab, &arguments).output().unwrap();
     let table = valid(&output.stdout);
     let pair = &table["rows"][0]["pairs"][0];
     assert!(pair["other"]["name"].as_str().unwrap().starts_with("weir:copied+at="), "{}", told(&output));
-    whole(pair, &table["rows"][0]["remarks"]);
+    whole(pair, &table["rows"][0]["remarks"], 1);
     assert!(table["base"].is_string(), "{table:#}");
 }
 
@@ -114,7 +115,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
 fn devices_are_compared_with_themselves_and_false_winners_are_counted() {
     let _cores = cores();
     let lab = Lab::new("");
-    let arguments = [&["--aa", "2", "--name", "same", "--json"], TINY.as_slice()].concat();
+    let arguments = [&["--aa", "2", "--name", "same", "--json", "--repeats", "1"], TINY.as_slice()].concat();
     let output = perf(&lab, &arguments).output().unwrap();
     let document: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));
