@@ -1,6 +1,6 @@
 //! The named traces: counts, addresses, checksums, sizes, seeds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_traffic::stamp::{Stamp, StampSlot};
 use weir_traffic::trace::synthetic::LEAST_PORT;
@@ -181,30 +181,41 @@ fn the_same_seed_makes_the_same_bytes_and_another_seed_others() {
     assert_eq!(hash, "a30186d4395d745cd8e47c55b866fdbfdee71c53a5eb5aee9fd5f8e366deb631");
 }
 
+/// In order, and each once.
+fn sorted(pairs: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
+    let mut pairs: Vec<(u32, u32)> = pairs.collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
 #[test]
 fn a_chosen_seed_moves_all_addresses_and_keeps_the_shares_of_prefixes_and_the_answers() {
+    // Source and destination, as numbers: of a million flows there are as many.
+    let bits = |address| match address {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(_) => panic!("{address}"),
+    };
     for name in ["flows:10000", "tr2i", "tcp:1000", "t2"] {
         let pairs = |seed, direction| {
             let table = spec(name).seed(seed).direction(direction).build_table().unwrap();
             let pair = |place| {
                 let network = Dissection::of(&table.frame(place).to_vec()).network.unwrap();
-                (network.source, network.destination)
+                (bits(network.source), bits(network.destination))
             };
-            (0..table.len()).map(pair).collect::<BTreeSet<(IpAddr, IpAddr)>>()
+            sorted((0..table.len()).map(pair))
         };
         let (usual, moved) = (pairs(1, Direction::Forward), pairs(7, Direction::Forward));
-        assert_eq!(
-            usual,
-            pairs(TraceSpec::DEFAULT_SEED, Direction::Forward),
+        assert!(
+            usual == pairs(TraceSpec::DEFAULT_SEED, Direction::Forward),
             "{name}: plans have it as usual"
         );
         assert_eq!(usual.len(), moved.len(), "{name}");
-        assert_ne!(usual, moved, "{name}");
-        let is_in =
-            |address: IpAddr, network| matches!(address, IpAddr::V4(v4) if v4.octets()[..2] == network);
+        assert!(usual != moved, "{name}");
+        let is_in = |address: u32, network: [u8; 2]| address.to_be_bytes()[..2] == network;
         assert!(moved.iter().all(|flow| is_in(flow.0, [198, 18]) && is_in(flow.1, [198, 19])), "{name}");
-        let back = moved.iter().map(|flow| (flow.1, flow.0)).collect();
-        assert_eq!(pairs(7, Direction::Reverse), back, "{name}: both directions are moved alike");
+        let back = sorted(moved.iter().map(|flow| (flow.1, flow.0)));
+        assert!(pairs(7, Direction::Reverse) == back, "{name}: both directions are moved alike");
     }
     // Evenly spread hosts stay so: sixteen prefixes have 625 of 10,000 each.
     let mut shares = [0; 16];
