@@ -5,8 +5,8 @@
 takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes the same programs as rustc and warns as it goes,
 and it keeps the command of each library and program. What makes warnings errors stands in CLIPPY_ARGS in cargo's own
 environment: cargo builds anew what was built with another. Most test programs it does not optimise: they run for seconds, and
-optimising them took longer. With --documentation it has rustdoc read the same, and fails as
-`cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
+optimising them took longer; of benchmarks and examples it makes no program. With --documentation it has rustdoc read the same,
+and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
 import concurrent.futures
@@ -18,13 +18,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMANDS = ROOT / "target" / "lint"
-HTML = COMMANDS / "doc"
 # What rustdoc takes of a compiler's options; each has a value, behind it or behind `=`.
 SHARED = ("--crate-name", "--edition", "--crate-type", "--cfg", "--check-cfg", "--extern", "-L", "--cap-lints", "--target")
 
 # Test programs that are optimised as the crates that they test are, by package and crate: those whose own code computes for
-# minutes, and one in which a run, copied from call to call, takes more than a thread's stack otherwise.
-OPTIMISED = (("weir-classifier", "tests"), ("weir-store", "tests"), ("weir-traffic", "tests"), ("weir-traffic", "weir_traffic"))
+# minutes.
+OPTIMISED = (("weir-classifier", "tests"), ("weir-traffic", "tests"), ("weir-traffic", "weir_traffic"))
 
 # What cargo, and build scripts of ours, tell a compiler in its environment, for `env!`; nothing else of it is written down.
 OF_THE_CRATE = ("CARGO_PKG_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_BIN_", "OUT_DIR", "WEIR_")
@@ -48,17 +47,23 @@ def is_documented(arguments):
     return bool(kinds) and "--test" not in arguments and bool(source) and "/src/" in f"/{source[0]}"
 
 
-def is_not_worth_optimising(options):
-    """Whether what is compiled is a program of tests that runs for seconds, or a benchmark or an example, which nothing runs here."""
+def is_only_linted(options):
+    """Whether what is compiled is a benchmark or an example, which nothing runs here."""
     source = next((option for option in options if option.endswith(".rs")), "")
-    is_test = "--test" in options or "/benches/" in source or "/examples/" in source
-    return is_test and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
+    return "/benches/" in source or "/examples/" in source
+
+
+def is_not_worth_optimising(options):
+    """Whether what is compiled is a program of tests that runs for seconds."""
+    return "--test" in options and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
 
 
 def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
-    if is_not_worth_optimising(options):
+    if is_only_linted(options):
+        options = ["--emit=dep-info,metadata" if option.startswith("--emit=") else option for option in options]
+    elif is_not_worth_optimising(options):
         options = [*options, "-Copt-level=0"]
     if is_documented(options):
         name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]
@@ -70,14 +75,16 @@ def compiled(arguments):
 
 
 def document(path):
-    """Has rustdoc read a crate; what it says, where it says anything."""
+    """Has rustdoc read a crate and write nothing, which a stable one does only when it takes itself for another; what it says,
+    where it says anything."""
     kept = json.loads(path.read_text())
     options = kept["options"]
     command = ["rustdoc", next(option for option in options if option.endswith(".rs"))]
     for option in SHARED:
         command += [part for value in values(options, option) for part in (option, value)]
-    command += ["--document-private-items", "-D", "warnings", "--out-dir", str(HTML / path.stem)]
-    done = subprocess.run(command, cwd=kept["directory"], env=os.environ | kept["environment"], stdout=subprocess.PIPE,
+    command += ["--document-private-items", "-D", "warnings", "-Z", "unstable-options", "--check"]
+    environment = os.environ | kept["environment"] | {"RUSTC_BOOTSTRAP": "1"}
+    done = subprocess.run(command, cwd=kept["directory"], env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     return "" if done.returncode == 0 else f"{path.stem}: rustdoc ended with {done.returncode}\n{done.stdout}"
 
