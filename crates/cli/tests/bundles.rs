@@ -126,7 +126,7 @@ fn other_peoples_hosts_carry_chains_beside_one_another() {
             false,
         );
         is_whole(&run);
-        is_shared(&run.points[0], 2, 192);
+        is_shared(&run.points[0], 2, 128);
     }
     if weir_testkit::needs!(Need::Program("dpdk-testpmd", "dpdk-dev")) {
         let run = measure(
