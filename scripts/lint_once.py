@@ -75,8 +75,8 @@ def compiled(arguments):
 
 
 def document(path):
-    """Has rustdoc read a crate and write nothing, which a stable one does only when it takes itself for another; what it says,
-    where it says anything."""
+    """Has rustdoc check a crate and write no pages; what it says, where it says anything. `--check` is an unstable option, which
+    a stable rustdoc takes where RUSTC_BOOTSTRAP is set."""
     kept = json.loads(path.read_text())
     options = kept["options"]
     command = ["rustdoc", next(option for option in options if option.endswith(".rs"))]

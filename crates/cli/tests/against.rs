@@ -54,7 +54,7 @@ fn nothing_left(lab: &Lab) {
 #[test]
 fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
     let _cores = cores();
-    let lab = Lab::new(&fed(3, "100ms"));
+    let lab = Lab::new(&fed(4, "100ms"));
     let output = lab.bench().output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let text = String::from_utf8_lossy(&output.stdout);
@@ -62,7 +62,7 @@ fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let run = lab.stored().unwrap();
-    assert_eq!(turns(&run), [0, 1, 1, 0, 0, 1]);
+    assert_eq!(turns(&run), [0, 1, 1, 0, 0, 1, 1, 0]);
     let duts: Vec<&str> = run.points.iter().map(|point| point.key.dut.as_str()).collect();
     assert_eq!((duts, run.state), (vec!["nf", "testpmd"], RunState::Finished));
     // A frozen device has no cycles to count: each reading is of its own trial.

@@ -1,23 +1,20 @@
 //! Connections a second and at a time: devices that track them are measured, packet by packet; all of it is stored, shown
 //! and derived again; and what cannot be measured says why.
 
-use crate::lab::{Lab, Working, cores, told, wait_for};
-use nix::sys::signal::Signal;
+use crate::lab::{Lab, cores, told};
 use std::process::Command;
 use weir_testkit::Need;
-use weir_trial::ConnectionsMade;
 use weir_trial::run::{ConnectionsResult, PointResult, Run};
 
 /// One search, but for the switch, of whose rates there is a mean.
 fn lab(axes: &str, more: &str) -> Lab {
-    searched((1, 3_000), axes, more)
+    searched(1, axes, more)
 }
 
-/// So many searches, and so many connections to hold at a time.
-fn searched((times, held): (u32, u32), axes: &str, more: &str) -> Lab {
+fn searched(times: u32, axes: &str, more: &str) -> Lab {
     Lab::new(&format!(
         "{axes}\nsize = 64\nhuge_pages = false\nself_check = false\n\
-         [connections]\nsearches = {times}\nduration = \"100ms\"\nfirst = 2000\nwidth = \"50%\"\nheld = {held}\n{more}\n"
+         [connections]\nsearches = {times}\nduration = \"100ms\"\nfirst = 2000\nwidth = \"50%\"\nheld = 3000\n{more}\n"
     ))
 }
 
@@ -37,12 +34,12 @@ fn result(run: &Run) -> &ConnectionsResult {
 }
 
 /// Measures, and holds what was stored, shown and drawn to it.
-fn measured(lab: &Lab, page: &str, (searches, held): (u32, u64)) {
+fn measured(lab: &Lab, page: &str, searches: u32) {
     let run = lab.measure(0);
     let result = result(&run);
     assert_eq!(result.rate.map(|rate| rate.count), Some(searches), "{result:?}");
     assert!(result.rate.is_some_and(|rate| rate.mean >= 1_000.0), "{result:?}");
-    assert_eq!(result.held.as_ref().and_then(|held| held.passed), Some(held), "{result:?}");
+    assert_eq!(result.held.as_ref().and_then(|held| held.passed), Some(3_000), "{result:?}");
     let last = *result.searches[0].trials.first().unwrap();
     let made = run.points[0].trial(last).unwrap().result.connections.clone().unwrap();
     assert!(made.setup.is_some_and(|setup| setup.count > 100), "each handshake is timed");
@@ -62,14 +59,14 @@ fn measured(lab: &Lab, page: &str, (searches, held): (u32, u64)) {
 fn the_switch_opens_and_holds_connections_and_every_packet_of_them_is_right() {
     let _cores = cores();
     let axes = "nf = \"pipeline-a:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"";
-    measured(&searched((2, 3_000), axes, "most = 16000"), "connections-pipeline-a-64", (2, 3_000));
+    measured(&searched(2, axes, ""), "connections-pipeline-a-64", 2);
 }
 
 #[test]
 fn an_encrypting_pipeline_opens_connections_too() {
     let _cores = cores();
     let axes = "nf = \"pipeline-b:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"";
-    measured(&lab(axes, "most = 16000"), "connections-pipeline-b-64", (1, 3_000));
+    measured(&lab(axes, "most = 16000"), "connections-pipeline-b-64", 1);
 }
 
 #[test]
@@ -81,13 +78,7 @@ fn open_vswitch_opens_and_holds_connections() {
     }
     let _cores = cores();
     let axes = "nf = \"pipeline-a:64\"\ndut = \"ovs-dpdk\"\ntrace = \"conversations:100:64\"";
-    measured(&lab(axes, "most = 20000"), "connections-pipeline-a-64", (1, 3_000));
-}
-
-/// What came of the connections of each trial.
-fn made(run: &Run) -> impl Iterator<Item = &ConnectionsMade> {
-    let trials = run.points.iter().flat_map(|point| &point.trials);
-    trials.filter_map(|trial| trial.result.connections.as_ref())
+    measured(&lab(axes, "most = 20000"), "connections-pipeline-a-64", 1);
 }
 
 #[test]
@@ -96,17 +87,14 @@ fn connections_that_a_failed_trial_left_unfinished_are_reset_in_the_device() {
     // A tenth of a second at more than any core here opens: trials fail, and leave connections in every state.
     let lab = Lab::new(
         "nf = \"pipeline-a:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
-         [connections]\nsearches = 1\nduration = \"60ms\"\nfirst = 300000\nmost = 300000\nwidth = \"50%\"\nheld = 0\n",
+         [connections]\nsearches = 1\nduration = \"60ms\"\nfirst = 1000000\nmost = 1000000\nwidth = \"50%\"\nheld = 0\n",
     );
-    // Of the many trials of a search at such loads, a few.
-    let mut working = Working::start(&mut lab.bench());
-    wait_for("trials that failed", || {
-        lab.stored().filter(|run| made(run).filter(|one| one.broken > 0).count() > 3)
-    });
-    working.signal(Signal::SIGINT);
-    assert_eq!(working.end().status.code(), Some(1), "interrupted");
-    let run = lab.stored().unwrap();
-    for one in made(&run).filter(|one| one.broken > 0) {
+    let run = lab.measure(0);
+    let made: Vec<_> =
+        run.points[0].trials.iter().filter_map(|trial| trial.result.connections.as_ref()).collect();
+    let left: Vec<_> = made.iter().filter(|one| one.broken > 0).collect();
+    assert!(!left.is_empty(), "{made:?}");
+    for one in left {
         assert_eq!(one.broken, one.begun - one.whole, "{one:?}");
         // Those whose SYN never came are unknown to a device that never saw it.
         let unknown = one.begun - one.opened;
@@ -151,7 +139,7 @@ fn a_plan_that_cannot_be_is_refused_where_it_says_so() {
 /// NAT on a device over its wiring: connections through it, and packets one way.
 fn translated(dut: &str, wiring: &str, more: &str) {
     let axes = format!("nf = \"nat:4\"\ndut = \"{dut}\"\nwiring = \"{wiring}\"\ntrace = \"flows:100\"");
-    measured(&searched((1, 1_000), &axes, more), "connections-nat-4", (1, 1_000));
+    measured(&lab(&axes, more), "connections-nat-4", 1);
     let one_way = Lab::new(&format!(
         "{axes}\nsize = 64\ndirections = 1\nhuge_pages = false\nself_check = false\n\
          [mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"20kpps\"\n"

@@ -30,8 +30,6 @@ fn config(goals: &[Goal], budget: u64) -> SearchConfig {
 }
 
 proptest! {
-    // Each is a whole search, whose trials are written and read.
-    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn the_goals_of_the_search_get_its_own_answer(
         (noise, disturbed) in (0.0..0.05, 0.0..0.3), capacity in 3.0..8.0_f64, seed: u64,

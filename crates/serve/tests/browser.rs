@@ -192,7 +192,7 @@ fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
         "/compare",
         "/nowhere",
     ];
-    for (width, scheme) in [(1280, "light"), (390, "dark")] {
+    for (width, scheme) in [(1280, "light"), (390, "dark"), (390, "light"), (1280, "dark")] {
         set(&browser, width, scheme);
         if width == 390 && scheme == "dark" {
             enter(&browser, &site);

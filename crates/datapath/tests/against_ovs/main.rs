@@ -48,7 +48,7 @@ use weir_flow::samples::Sampler;
 use weir_flow::{Key, extract};
 
 /// Rounds, each with tables of its own, where `WEIR_ROUNDS` does not say how many.
-const ROUNDS: usize = 160;
+const ROUNDS: usize = 250;
 
 /// Packets of a round.
 const PACKETS: usize = 600;
