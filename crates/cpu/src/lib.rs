@@ -9,7 +9,7 @@
 //! - [`offload`], [`set_offload`]: what network interfaces do for the kernel.
 //! - [`BpfProgram`]: programs of ours in the kernel.
 //! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while;
-//!   [`give_way`]: the least priority.
+//!   [`Lease`]: the same, for so long at most; [`give_way`]: the least priority.
 //! - [`cpu_time`], [`cpu_time_of`]: how much time threads have had.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
@@ -41,6 +41,6 @@ pub use ethtool::{offload, set_offload};
 pub use huge::prefer_huge_pages;
 pub use pause::{PowerHint, fine_timers};
 pub use prefetch::{prefetch, prefetch_whole};
-pub use priority::{RealTime, give_way};
+pub use priority::{Lease, RealTime, give_way};
 pub use time::{cpu_time, cpu_time_of};
 pub use tsc::{Ticks, Tsc, hypervisor};

@@ -8,7 +8,9 @@
 //! Needs root, `CAP_SYS_NICE` or a limit of real-time priority (`ulimit -r`) of at least 2.
 //! Threads: any; the threads that are raised may be those of other processes.
 
+use crate::Ticks;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 /// Has the calling thread, and those that it starts, take what others of their core leave.
 ///
@@ -36,6 +38,8 @@ const OF_CALLER: i32 = 2;
 #[derive(Debug)]
 pub struct RealTime {
     raised: Vec<Raised>,
+    /// Whether the caller was, and with it what it starts meanwhile.
+    with_caller: bool,
 }
 
 /// A thread, and what it had before.
@@ -51,7 +55,7 @@ impl RealTime {
     /// thread that it raised keeps it from its core. Threads that the caller starts meanwhile are raised
     /// as it is, and stay so. A thread that is real-time already is left as it is.
     pub fn raise(threads: &[u32]) -> io::Result<Self> {
-        let mut real_time = Self { raised: Vec::new() };
+        let mut real_time = Self { raised: Vec::new(), with_caller: false };
         // SAFETY: takes nothing and gives a number.
         let caller = unsafe { libc::gettid() };
         let others = threads.iter().map(|thread| libc::pid_t::try_from(*thread).map_err(io::Error::other));
@@ -64,6 +68,7 @@ impl RealTime {
             let priority = if thread == caller { OF_CALLER } else { PRIORITY };
             schedule(thread, libc::SCHED_FIFO, priority)?;
             real_time.raised.push(Raised { thread, policy });
+            real_time.with_caller |= thread == caller;
         }
         Ok(real_time)
     }
@@ -75,6 +80,56 @@ impl Drop for RealTime {
         for Raised { thread, policy } in self.raised.drain(..).rev() {
             let _ = schedule(thread, policy, 0); // a thread that is gone needs nothing back
         }
+    }
+}
+
+/// Real-time priority that is given back at a set moment, be the work over or not. A polling thread asks on its way; no
+/// thread waits for the moment, which would take the core of one that polls.
+#[derive(Debug)]
+pub struct Lease {
+    until: Ticks,
+    is_inherited: bool,
+    /// The priority until it is given back, and when that was.
+    held: Mutex<(Option<RealTime>, Ticks)>,
+}
+
+impl Lease {
+    /// A lease of this priority, which ends at `until`.
+    pub fn new(real_time: RealTime, until: Ticks) -> Self {
+        Self { until, is_inherited: real_time.with_caller, held: Mutex::new((Some(real_time), until)) }
+    }
+
+    /// Whether its time is up: each thread that was started under it is then to call [`Lease::leave`].
+    #[inline]
+    pub fn is_over(&self, now: Ticks) -> bool {
+        now >= self.until
+    }
+
+    /// Takes the priority from all that were raised, and from the calling thread where it has it from the one that started it.
+    pub fn leave(&self) {
+        self.end();
+        if !self.is_inherited {
+            return;
+        }
+        // SAFETY: takes nothing and gives a number.
+        let own = unsafe { libc::gettid() };
+        let _ = schedule(own, libc::SCHED_OTHER, 0); // to be less is allowed to anybody
+    }
+
+    /// Gives back what was raised, unless that has happened. When it was.
+    pub fn end(&self) -> Ticks {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(raised) = held.0.take() {
+            drop(raised);
+            held.1 = Ticks::now();
+        }
+        held.1
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -130,6 +185,35 @@ mod tests {
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
         }
         assert_eq!((own_policy(), policy()), (libc::SCHED_OTHER, libc::SCHED_OTHER));
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
+    fn a_lease_is_given_back_while_a_thread_that_it_started_works_on() {
+        let (other, end, thread) = waiting();
+        let policy = || policy_of(libc::pid_t::try_from(other).unwrap()).unwrap();
+        let Ok(raised) = RealTime::raise(&[other]) else {
+            return drop((end, thread)); // who may not have it has nothing to give back
+        };
+        let lease = Lease::new(raised, Ticks(1000));
+        let given = std::thread::scope(|scope| {
+            let works = scope.spawn(|| {
+                assert_eq!(own_policy(), libc::SCHED_FIFO);
+                assert!(!lease.is_over(Ticks(999)));
+                assert_eq!((own_policy(), policy()), (libc::SCHED_FIFO, libc::SCHED_FIFO));
+                assert!(lease.is_over(Ticks(1000)));
+                lease.leave();
+                let given = Ticks::now();
+                assert_eq!((own_policy(), policy()), (libc::SCHED_OTHER, libc::SCHED_OTHER));
+                given
+            });
+            works.join().unwrap()
+        });
+        assert_eq!(own_policy(), libc::SCHED_OTHER);
+        // It ends once.
+        assert!(lease.end() <= given);
         drop(end);
         thread.join().unwrap();
     }

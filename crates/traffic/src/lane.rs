@@ -15,7 +15,7 @@ use crate::watch::{Gaps, PassLimit, Watch};
 use crate::windows::Grid;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use weir_cpu::{Ticks, Tsc};
+use weir_cpu::{Lease, Ticks, Tsc};
 use weir_dpdk::{Burst, RxQueue};
 use weir_trial::health::{Clocks, CoreHealth};
 use weir_trial::{DirectionCounts, TrialSpec};
@@ -107,6 +107,8 @@ pub(crate) struct Course {
     pub(crate) meeting: Meeting,
     /// What is sent beside the schedule, and the number of the first of these.
     pub(crate) probing: Option<(Arc<Probing>, u64)>,
+    /// The priority that its threads have, for so long.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 /// What threads tell one another during a trial.
@@ -329,10 +331,13 @@ impl Lane {
         let longest = collector.trackers.iter().map(|(_, tracker)| tracker.longest()).max().unwrap_or(0);
         meeting.longest.fetch_max(longest, Ordering::Relaxed);
         meeting.came.fetch_max(start.0, Ordering::Relaxed);
-        let mut came = 0;
+        let (mut came, mut lease) = (0, course.lease.as_ref());
         while !course.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             gaps.pass(now, came);
+            if let Some(over) = lease.take_if(|lease| lease.is_over(now)) {
+                over.leave();
+            }
             came = collector.collect(&mut self.receivers, gaps.paused());
             if came > 0 {
                 meeting.came.fetch_max(now.0, Ordering::Relaxed);

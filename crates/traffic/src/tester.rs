@@ -29,7 +29,7 @@ use crate::watch::PassLimit;
 use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_cpu::{Ticks, Tsc};
+use weir_cpu::{Lease, Ticks, Tsc};
 use weir_dpdk::{Eal, Port, RxQueue, Worker, WorkerError};
 use weir_trial::changes::Probe;
 use weir_trial::expected::PAIR;
@@ -97,6 +97,8 @@ pub struct Tester {
     drain: Drain,
     /// The DUT's forwarding threads, by process and thread.
     watched: Vec<(u32, u32)>,
+    /// The priority of the next trial.
+    lease: Option<Arc<Lease>>,
     /// What they waited for their cores in the last trial, where they were watched.
     waited: Option<Nanos>,
     /// What is sent beside the schedule of trials, and the number of the next one.
@@ -179,6 +181,7 @@ impl Tester {
             eal,
             drain: Drain::default(),
             watched: Vec::new(),
+            lease: None,
             waited: None,
             probing: None,
             next_probe: 0,
@@ -210,6 +213,12 @@ impl Tester {
     /// of them waited for its core are left out, as those are in which the tester did.
     pub fn watch(&mut self, threads: Vec<(u32, u32)>) {
         self.watched = threads;
+    }
+
+    /// Has the next trial give back this priority, which the caller has and its threads will have from it, when its time is up:
+    /// a drain takes as long as the DUT makes it.
+    pub fn lease(&mut self, lease: Option<Arc<Lease>>) {
+        self.lease = lease;
     }
 
     /// Has the trials to come send packets beside their schedule, or none.
@@ -252,6 +261,7 @@ impl Tester {
         let probing = self.probing.clone().map(|probing| (probing, self.next_probe));
         let mut course = engine.course(spec, probing, self.drain, stop);
         course.meeting.call_at_start(begins);
+        course.lease = self.lease.take();
         let course = Arc::new(course);
         // One thread looks at the DUT's for all.
         let mut watched = std::mem::take(&mut self.watched);
@@ -309,10 +319,10 @@ impl Tester {
     ) -> Result<TrialResult, TesterError> {
         let (stop, script, mut engine) = (Arc::clone(stop), Arc::clone(script), self.engine()?);
         let core = engine.lanes.first().map_or(0, |lane| lane.core);
-        let first = self.next_connection;
+        let (first, lease) = (self.next_connection, self.lease.take());
         self.next_connection += asked.count;
         let worker = Worker::spawn(self.eal, "weir-tester", core, move || {
-            let result = engine.connect((&script, first), asked, &stop);
+            let result = engine.connect((&script, first), asked, (lease, &stop));
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;
@@ -435,6 +445,7 @@ impl Engine {
             stop: Arc::clone(stop),
             meeting: Meeting::of(&self.lanes),
             probing,
+            lease: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_cpu::{BpfLink, RealTime, Tsc};
+use weir_cpu::{BpfLink, Lease, RealTime, Ticks, Tsc};
 use weir_dpdk::Port;
 use weir_dut::folder::Folder;
 use weir_dut::namespace::Namespace;
@@ -182,6 +182,14 @@ impl Device {
             return None;
         }
         RealTime::raise(&threads).ok()
+    }
+
+    /// The same, for no longer than the kernel leaves it: a trial ends when the DUT has given all that it was sent.
+    pub(super) fn lease(&self, duration: Nanos) -> Option<Arc<Lease>> {
+        let raised = self.real_time(duration)?;
+        let left = self.rests.left(MOST_REAL_TIME.duration()).max(duration.duration());
+        let until = Ticks::now().0 + self.tsc.ticks(left.into());
+        Some(Arc::new(Lease::new(raised, Ticks(until))))
     }
 
     /// Lets ordinary threads have their time of the cores before a trial of this length.

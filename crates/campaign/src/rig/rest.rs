@@ -39,6 +39,11 @@ impl Rests {
         if self.strained.is_zero() { Duration::ZERO } else { rest }
     }
 
+    /// What is left of so much time at real-time priority.
+    pub(super) fn left(&self, most: Duration) -> Duration {
+        most.saturating_sub(self.strained)
+    }
+
     /// A trial at real-time priority took so long and ended now.
     pub(super) fn trial(&mut self, took: Duration, now: Instant) {
         self.strained += took;

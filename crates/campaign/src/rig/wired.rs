@@ -4,6 +4,7 @@ use super::{Device, RigError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use weir_cpu::Ticks;
 use weir_traffic::check::PassFrames;
 use weir_traffic::{LONGEST_PASS, Script, Tester, TesterError};
 use weir_trial::{Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
@@ -57,13 +58,14 @@ impl Wired {
         let device = &mut self.device;
         device.rest(spec.duration);
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
-        let real_time = device.real_time(spec.duration);
-        let began_trial = Instant::now();
+        let lease = device.lease(spec.duration);
+        self.tester.lease(lease.clone());
+        let began_trial = Ticks::with_clock();
         let mut hold = device.hold_back()?;
         let watch = device.watch();
         self.tester.watch(device.excused_threads());
         let ran = run(&mut self.tester, &device.stop).map(|mut result| {
-            result.health.real_time = real_time.is_some();
+            result.health.real_time = lease.is_some();
             device.watched(watch, &mut result.health);
             Device::held(hold.take(), &mut result.health);
             result
@@ -71,9 +73,9 @@ impl Wired {
         drop(hold);
         // Of a DUT that is held back nobody looks at each of its waits.
         let waited = self.tester.waited().filter(|_| !device.is_held_back());
-        if real_time.is_some() {
-            drop(real_time);
-            device.rests.trial(began_trial.elapsed(), Instant::now());
+        if let Some(lease) = lease {
+            let took = device.tsc.nanos(lease.end().since(began_trial.0)).duration();
+            device.rests.trial(took, began_trial.1 + took);
         }
         let mut result = match ran {
             Ok(result) => result,

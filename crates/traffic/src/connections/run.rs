@@ -14,8 +14,9 @@ use crate::lane::{LaneReceiver, LaneSender};
 use crate::sender::Sender;
 use crate::tester::Engine;
 use crate::watch::{Gaps, PassLimit, Watch};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_cpu::Ticks;
+use weir_cpu::{Lease, Ticks};
 use weir_dpdk::{BURST, Burst};
 use weir_trial::{ConnectionSpec, ConnectionsMade, DirectionCounts, Health, TrialResult};
 use weir_units::{Nanos, Ratio};
@@ -114,6 +115,7 @@ struct Trial<'a, 'b> {
     ports: Ports<'a>,
     receivers: Vec<&'a mut LaneReceiver>,
     gaps: Gaps,
+    lease: Option<Arc<Lease>>,
     stop: &'a AtomicBool,
     tsc: weir_cpu::Tsc,
     found: Found,
@@ -127,7 +129,7 @@ impl Engine {
         &mut self,
         (script, first): (&Script, u64),
         asked: ConnectionSpec,
-        stop: &AtomicBool,
+        (lease, stop): (Option<Arc<Lease>>, &AtomicBool),
     ) -> Option<TrialResult> {
         let (tsc, core) = (self.tsc, self.lanes.first().map_or(0, |lane| lane.core));
         let called = Ticks::now();
@@ -150,7 +152,7 @@ impl Engine {
         let start = Ticks(Ticks::now().0 + tsc.ticks(LEAD));
         let gaps = Gaps::new(start, PassLimit { empty: tsc.ticks(PASS), packet: 0 }, tsc.ticks(PAUSE));
         let (found, flushed) = (Found::default(), start);
-        let mut trial = Trial { book, ports, receivers, gaps, stop, tsc, found, flushed };
+        let mut trial = Trial { book, ports, receivers, gaps, lease, stop, tsc, found, flushed };
         trial.phase(Phase::Begin, start)?;
         trial.found.took = trial.found.took.max(1);
         if asked.held {
@@ -189,6 +191,9 @@ impl Trial<'_, '_> {
         while !self.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             self.gaps.pass(now, 0);
+            if let Some(over) = self.lease.take_if(|lease| lease.is_over(now)) {
+                over.leave();
+            }
             if now >= start && next < count {
                 let due = (((now.since(start)) as f64 * per_tick) as usize + 1).min(count);
                 let upto = due.min(next + BURST);
