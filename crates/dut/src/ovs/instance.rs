@@ -51,6 +51,39 @@ pub(super) struct Plan<'a> {
     pub(super) namespace: Option<&'a Path>,
 }
 
+/// Changes settings from any thread, and does not wait for the daemon to have read them.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    remote: String,
+    core: usize,
+}
+
+impl Writer {
+    /// Of the database at `remote`, with its tools on a core.
+    pub(super) fn new(remote: &str, core: usize) -> Self {
+        Self { remote: remote.to_owned(), core }
+    }
+
+    /// Runs `ovs-vsctl` with these words; the reason where it does not do what they say.
+    pub(super) fn write(&self, words: &[String]) -> Result<(), String> {
+        let mut command = Command::new("ovs-vsctl");
+        command
+            .args([&format!("--db={}", self.remote), &format!("--timeout={TOOL_SECONDS}"), "--no-wait"])
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let output = cpu::spawn_on(self.core, &mut command).and_then(std::process::Child::wait_with_output);
+        let output = output.map_err(|error| format!("ovs-vsctl: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match (output.status.success(), said.trim()) {
+            (true, _) => Ok(()),
+            (false, "") => Err(format!("ovs-vsctl: {}", output.status)),
+            (false, said) => Err(said.to_owned()),
+        }
+    }
+}
+
 /// Both daemons.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -171,6 +204,11 @@ impl Instance {
     /// The daemon that forwards.
     pub(super) fn daemon(&self) -> Option<&Process> {
         self.daemon.as_ref()
+    }
+
+    /// What changes its settings beside it.
+    pub(super) fn writer(&self) -> Writer {
+        Writer::new(&self.remote(), self.core)
     }
 
     /// Runs `ovs-vsctl`, which waits until the daemon has done what it says.

@@ -9,6 +9,7 @@
 //!
 //! Cost of a reading: two tools run to their end, about 10 ms; the forwarding thread is not disturbed.
 
+mod callers;
 mod instance;
 mod knobs;
 mod plain;
@@ -21,10 +22,11 @@ use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, FlowChannel, Learning, PortCounts, RunningDut, StartRequest, cpu};
+use callers::{Caller, Callers};
 use instance::{BRIDGE, Instance, Plan};
 use knobs::Knobs;
 pub(crate) use plain::Ovs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_trial::{Nf, Split};
@@ -77,6 +79,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct OvsDpdk;
 
 struct Running {
+    /// Ends before the daemons.
+    callers: Callers,
     instance: Instance,
     channel: FlowChannel,
     version: String,
@@ -168,13 +172,24 @@ fn launch(request: &StartRequest<'_>, flows: String, groups: &str) -> Result<Box
         request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();
     let words: Vec<&str> = ports.iter().flat_map(|port| &port.words).map(String::as_str).collect();
     instance.configure(&words[1..])?; // without the first `--`
+    let callers = Callers::start(ports.iter().filter_map(Port::caller).collect(), instance.writer());
     let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
     let threads = cpu::threads_named(pid, &["pmd-"]);
     let (variant, most_flows) = (request.variant.to_owned(), u64::from(knobs.limit));
     // Its own, at which `ovs-ofctl` asks, too.
     let socket = request.folder.file(&format!("{BRIDGE}.mgmt"));
     let channel = FlowChannel::new(NAME, socket, request.nf, request.control_core);
-    Ok(Box::new(Running { instance, channel, version, ports, threads, variant, most_flows, forwards: false }))
+    Ok(Box::new(Running {
+        callers,
+        instance,
+        channel,
+        version,
+        ports,
+        threads,
+        variant,
+        most_flows,
+        forwards: false,
+    }))
 }
 
 /// The daemon and its version, provided it has DPDK.
@@ -269,6 +284,8 @@ impl Kind {
 struct Port {
     name: String,
     kind: Kind,
+    /// What it connects to.
+    socket: Option<PathBuf>,
     /// How `ovs-vsctl` is told to add it.
     words: Vec<String>,
 }
@@ -276,9 +293,11 @@ struct Port {
 impl Port {
     fn new(index: usize, port: &str, request: &StartRequest<'_>) -> Self {
         let vdev = Vdev::new(port);
+        let mut calls = None;
         let (name, kind, option) = match (vdev.driver(), vdev.option("iface"), vdev.option("client")) {
             ("net_vhost", Some(socket), Some("1")) => {
-                (format!("p{index}"), Kind::VhostClient, Some(("vhost-server-path", socket)))
+                calls = Some(PathBuf::from(socket));
+                (format!("p{index}"), Kind::VhostClient, None)
             }
             // Its socket is named after the port and lies in the run folder, which is the DUT's.
             ("net_vhost", Some(socket), _) => (file_name(socket), Kind::VhostServer, None),
@@ -295,7 +314,12 @@ impl Port {
         // A vhost port has as many as its peer.
         let several = request.queues > 1 && kind == Kind::Dpdk;
         words.extend(several.then(|| format!("options:n_rxq={}", request.queues)));
-        Self { name, kind, words }
+        Self { name, kind, socket: calls, words }
+    }
+
+    /// What it is told later.
+    fn caller(&self) -> Option<Caller> {
+        Some(Caller { port: self.name.clone(), socket: self.socket.clone()? })
     }
 }
 
@@ -312,7 +336,11 @@ impl Running {
             (added.count() >= vhost).then_some(())
         };
         if let Some(daemon) = self.instance.daemon() {
-            daemon.wait_for(0, "meet the peers of its ports", LINKS_PATIENCE, added)?;
+            let met = daemon.wait_for(0, "meet the peers of its ports", LINKS_PATIENCE, added);
+            met.map_err(|error| match self.callers.failed() {
+                Some(reason) => self.instance.refused("set Interface", reason.to_owned()),
+                None => error,
+            })?;
         }
         // Its threads take new ports up a moment later; from then on these have counters.
         let end = Instant::now() + LINKS_PATIENCE;
@@ -438,13 +466,13 @@ mod tests {
     use crate::wiring::{Fed, Side, Vhost};
     use weir_units::FrameSize;
 
-    fn words(ports: &[String], folder: &Folder) -> Vec<String> {
+    fn ports_of(ports: &[String], folder: &Folder) -> Vec<Port> {
         let request = request(Nf::L2Fwd, ports, folder);
-        ports
-            .iter()
-            .enumerate()
-            .map(|(index, port)| Port::new(index, port, &request).words.join(" "))
-            .collect()
+        ports.iter().enumerate().map(|(index, port)| Port::new(index, port, &request)).collect()
+    }
+
+    fn words(ports: &[String], folder: &Folder) -> Vec<String> {
+        ports_of(ports, folder).iter().map(|port| port.words.join(" ")).collect()
     }
 
     #[test]
@@ -465,13 +493,19 @@ mod tests {
             assert!(words[1].starts_with(expected), "{words:?}");
             assert!(words[1].contains(" ofport_request=2 mtu_request=1500"), "{words:?}");
         }
-        let client =
-            words(&Vhost { backend: Side::Dut, server: Side::Lab }.ports(Side::Dut, &folder, 0, 2), &folder);
-        let socket = folder.file("link0.sock");
-        assert!(
-            client[0].ends_with(&format!("options:vhost-server-path=\"{}\"", socket.display())),
-            "{client:?}"
-        );
+    }
+
+    #[test]
+    fn a_port_that_connects_is_told_of_its_socket_once_that_is_there() {
+        let folder = Folder::new().unwrap();
+        let clients = Vhost { backend: Side::Dut, server: Side::Lab }.ports(Side::Dut, &folder, 0, 2);
+        let ports = ports_of(&clients, &folder);
+        assert!(ports.iter().all(|port| !port.words.concat().contains("link")), "{:?}", ports[0].words);
+        let callers: Vec<Caller> = ports.iter().filter_map(Port::caller).collect();
+        let of = |port: &str, socket: &str| Caller { port: port.to_owned(), socket: folder.file(socket) };
+        assert_eq!(callers, [of("p0", "link0.sock"), of("p1", "link1.sock")]);
+        let servers = Vhost { backend: Side::Dut, server: Side::Dut }.ports(Side::Dut, &folder, 0, 2);
+        assert_eq!(ports_of(&servers, &folder).iter().find_map(Port::caller), None);
     }
 
     #[test]
