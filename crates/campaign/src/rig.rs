@@ -10,6 +10,7 @@ mod device;
 mod fed;
 mod gate;
 mod hold;
+mod open;
 mod rest;
 mod speed;
 mod tune;

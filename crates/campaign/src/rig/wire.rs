@@ -1,39 +1,43 @@
 //! Wiring up a rig: folder, captures (for `fed`), whichever side must be there first, the other
 //! side, links.
 
+use super::open::{First, Opener};
 use super::{Device, FedDut, Flags, Home, LINK_PATIENCE, RigError, RigSetup, Wired, lab_buffers};
-use crate::knock::Knocker;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError, RxQueue, TxQueue};
+use weir_dpdk::{Eal, Pool, PortConfig, PortError, RxQueue, TxQueue};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
 use weir_dut::namespace::Namespace;
-use weir_dut::vhost_events::Awake;
 use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind, with_queues};
 use weir_dut::{DutError, RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 use weir_trial::Server;
 
 /// What a wiring comes down to: the ports of both sides, and who comes up first.
-struct Links {
+pub(super) struct Links {
     /// The lab's ports, as EAL `--vdev` strings or PCI addresses.
-    lab: Vec<String>,
+    pub(super) lab: Vec<String>,
     /// The DUT's.
     dut: Vec<String>,
-    /// Whether the DUT is started before the lab opens its ports, or after.
-    dut_first: bool,
+    pub(super) first: First,
     /// Sockets at which the lab's ports block until the DUT connects.
-    listening: Vec<PathBuf>,
+    pub(super) listening: Vec<PathBuf>,
+    /// Sockets of the DUT, each of which is waited for before the port is opened that connects to it.
+    pub(super) calling: Vec<PathBuf>,
 }
 
 impl Links {
     /// The links of a rig. `number` tells the lab's ports from those of earlier rigs.
     fn of(setup: &RigSetup<'_>, folder: &Folder, number: u32) -> Result<Self, RigError> {
-        let plain =
-            |[lab, dut]: [Vec<String>; 2], dut_first| Self { lab, dut, dut_first, listening: Vec::new() };
+        let plain = |[lab, dut]: [Vec<String>; 2], dut_first| Self {
+            lab,
+            dut,
+            first: if dut_first { First::Dut } else { First::Lab },
+            listening: Vec::new(),
+            calling: Vec::new(),
+        };
         let count = setup.placement.ports();
         let external = setup.external();
         let links = match setup.wiring {
@@ -45,9 +49,12 @@ impl Links {
                     let each = sockets.iter().enumerate();
                     each.map(|(link, socket)| vhost.port_at(side, first + link, socket)).collect()
                 });
-                let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
-                let listening = if lab_listens { sockets } else { Vec::new() };
-                Self { listening, ..plain(ports, vhost.dut_first()) }
+                let plain = plain(ports, vhost.dut_first());
+                match (vhost.backend, vhost.server) {
+                    (Side::Dut, Side::Lab) => Self { first: First::Neither, listening: sockets, ..plain },
+                    (Side::Lab, Side::Dut) => Self { first: First::Neither, calling: sockets, ..plain },
+                    _ => plain,
+                }
             }
             WiringKind::Memif => {
                 let memif = setup.wirings.memif;
@@ -72,12 +79,10 @@ impl Links {
                 // Another machine's are looked at there, by the device.
                 let dut_here = if setup.far().is_some() { Vec::new() } else { dut.clone() };
                 Nic { lab: lab.clone(), dut: dut_here }.check()?;
-                Self { lab, dut, dut_first: true, listening: Vec::new() }
+                plain([lab, dut], true)
             }
             // Its DUT has ports of its own only.
-            WiringKind::Fed => {
-                Self { lab: Vec::new(), dut: Vec::new(), dut_first: true, listening: Vec::new() }
-            }
+            WiringKind::Fed => plain([Vec::new(), Vec::new()], true),
         };
         let told = |ports: Vec<String>| ports.iter().map(|port| with_queues(port, setup.queues())).collect();
         Ok(Self { lab: told(links.lab), dut: told(links.dut), ..links })
@@ -118,7 +123,7 @@ fn request<'a>(
 }
 
 /// Starts the DUT; how long that took.
-fn start(
+pub(super) fn start(
     setup: &RigSetup<'_>,
     request: &StartRequest<'_>,
 ) -> Result<(Box<dyn RunningDut>, Duration), RigError> {
@@ -173,38 +178,14 @@ pub(super) fn linked(
     let home = Home { folder, pairs, namespace, _polled: polled, offloads };
     let (max_frame, queues) = (setup.traffic.max_frame(), setup.queues());
     let config = PortConfig { max_frame, queues, ..PortConfig::default() };
-    // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
-    let open_one = |spec: &String| match (flags.interrupted.load(Ordering::Relaxed), &home.pairs) {
-        (true, _) => Err(RigError::Interrupted),
-        (false, None) => Port::open(spec, config, &pool).map_err(RigError::Port),
-        (false, Some(pairs)) => {
-            Port::open_in(pairs.lab.handle(), spec, config, &pool).map_err(RigError::Port)
-        }
-    };
-    let open = || links.lab.iter().map(open_one).collect::<Result<Vec<_>, _>>();
     // A chain's processes say themselves what their ports take.
     let further = if setup.placement.is_inline() { pairs_of_ports - 1 } else { 0 };
     let request = request(setup, &links.dut, further * SPARE_BUFFERS, &home, flags);
-    let (mut ports, dut) = if links.dut_first {
-        let (mut dut, took) = start(setup, &request)?;
-        wait_for_somebody_else(setup, flags)?;
-        let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), patience(setup));
-        let awake = (setup.wiring == WiringKind::Vhost).then(|| Awake::keep(dut.as_ref()));
-        let opened = open();
-        drop(awake);
-        let knocked = knocker.end();
-        let ports = opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags));
-        if ports.is_err() {
-            // The driver leaves what it listened at where nobody came.
-            links.listening.iter().for_each(|socket| drop(std::fs::remove_file(socket)));
-        }
-        (ports.map_err(|error| absent(error, setup))?, (dut, took))
-    } else {
-        let ports = open()?;
-        (ports, start(setup, &request)?)
-    };
+    let (pairs, patience) = (home.pairs.as_deref(), patience(setup));
+    let opener = Opener { links: &links, pairs, pool: &pool, config, flags, patience };
+    let (mut ports, dut) = opener.meet(setup, &request).map_err(|error| absent(error, setup))?;
     let mut device = Device::new(dut, setup, home, flags)?;
-    device.wait_links(&ports, patience(setup)).map_err(|error| absent(error, setup))?;
+    device.wait_links(&ports, patience).map_err(|error| absent(error, setup))?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for port in &mut ports {
         let (receive, send): (Vec<RxQueue>, Vec<TxQueue>) = std::iter::from_fn(|| port.take_queue()).unzip();
@@ -244,7 +225,7 @@ fn patience(setup: &RigSetup<'_>) -> Duration {
 }
 
 /// Waits for the sockets of a device that somebody else started, where it listens.
-fn wait_for_somebody_else(setup: &RigSetup<'_>, flags: &Flags) -> Result<(), RigError> {
+pub(super) fn wait_for_somebody_else(setup: &RigSetup<'_>, flags: &Flags) -> Result<(), RigError> {
     let Some(external) = setup.external() else { return Ok(()) };
     let listens = match setup.wiring {
         WiringKind::Vhost => setup.outer_vhost().server == Side::Dut,
@@ -264,20 +245,6 @@ fn absent(error: RigError, setup: &RigSetup<'_>) -> RigError {
             RigError::Absent { told, waited: external.wait }
         }
         (error, ..) => error,
-    }
-}
-
-/// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
-fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Flags) -> RigError {
-    if flags.interrupted.load(Ordering::Relaxed) {
-        return RigError::Interrupted;
-    }
-    match (dut.ended(), error) {
-        (Some(ended), _) => RigError::Dut(ended),
-        (None, RigError::Port(PortError::Attach { port, .. })) if knocked => {
-            RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
-        }
-        (None, error) => error,
     }
 }
 

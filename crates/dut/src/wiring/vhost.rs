@@ -1,9 +1,9 @@
 //! The `vhost` wiring: a pair of Unix sockets between the lab and the DUT.
 //!
 //! Each link has a vhost-user back end, which copies the packets, and a virtio-user front end.
-//! Either may be on the lab's side, and either may be the socket's server. The back end is opened
-//! first: as a client it tries again until its server is there, whereas a virtio-user server
-//! blocks until its client comes.
+//! Either may be on the lab's side, and either may be the socket's server. A back end that serves is
+//! there first. A virtio-user server blocks until its client comes, and a back end that is a client tries
+//! at once and then once a second: these two are opened at the same time.
 
 use super::MOST_LINKS;
 use crate::folder::Folder;
