@@ -8,9 +8,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Drivers and the mempool handler: constructors register them, so the linker must keep all of each.
+/// Drivers and the mempool handlers: constructors register them, so the linker must keep all of each.
 const WHOLE: &[&str] = &[
     "mempool_ring",
+    "mempool_stack",
     "bus_vdev",
     "bus_pci",
     "net_null",
@@ -41,6 +42,7 @@ const LIBRARIES: &[&str] = &[
     "mempool",
     "gso",
     "ip_frag",
+    "stack",
     "ring",
     "eal",
     "telemetry",

@@ -13,7 +13,7 @@ fn lab(axes: &str, more: &str) -> Lab {
 
 fn searched(times: u32, axes: &str, more: &str) -> Lab {
     Lab::new(&format!(
-        "{axes}\nsize = 64\nhuge_pages = false\nself_check = false\n\
+        "{axes}\nsize = 64\nhuge_pages = \"auto\"\nself_check = false\n\
          [connections]\nsearches = {times}\nduration = \"100ms\"\nfirst = 2000\nwidth = \"50%\"\nheld = 3000\n{more}\n"
     ))
 }
@@ -86,7 +86,7 @@ fn connections_that_a_failed_trial_left_unfinished_are_reset_in_the_device() {
     let _cores = cores();
     // A tenth of a second at more than any core here opens: trials fail, and leave connections in every state.
     let lab = Lab::new(
-        "nf = \"pipeline-a:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
+        "nf = \"pipeline-a:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"\nsize = 64\nhuge_pages = \"auto\"\nself_check = false\n\
          [connections]\nsearches = 1\nduration = \"60ms\"\nfirst = 1000000\nmost = 1000000\nwidth = \"50%\"\nheld = 0\n",
     );
     let run = lab.measure(0);
@@ -141,7 +141,7 @@ fn translated(dut: &str, wiring: &str, more: &str) {
     let axes = format!("nf = \"nat:4\"\ndut = \"{dut}\"\nwiring = \"{wiring}\"\ntrace = \"flows:100\"");
     measured(&lab(&axes, more), "connections-nat-4", 1);
     let one_way = Lab::new(&format!(
-        "{axes}\nsize = 64\ndirections = 1\nhuge_pages = false\nself_check = false\n\
+        "{axes}\nsize = 64\ndirections = 1\nhuge_pages = \"auto\"\nself_check = false\n\
          [mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"20kpps\"\n"
     ));
     let run = one_way.measure(0);
@@ -204,7 +204,7 @@ fn the_kernel_translates_and_its_time_in_interrupts_is_shown() {
 fn packets_both_ways_through_nat_are_refused_and_devices_without_a_tracker_say_so() {
     let plan = |dut: &str| {
         Lab::new(&format!(
-            "nf = \"nat:4\"\ndut = \"{dut}\"\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
+            "nf = \"nat:4\"\ndut = \"{dut}\"\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = \"auto\"\nself_check = false\n\
              [mrr]\ntrials = 2\nduration = \"100ms\"\n"
         ))
     };

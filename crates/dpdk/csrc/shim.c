@@ -230,7 +230,9 @@ struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned 
     *error = pool == NULL ? rte_errno : 0;
     if (pool == NULL)
         return NULL;
-    *error = -rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+    /* Last in, first out: what was used last is in the cache still. By the ring that is usual packets go through all of the
+       pool's memory, and where a page has 4 KiB a hypervisor may have put some of that away (docs/notebook.md). */
+    *error = -rte_mempool_set_ops_byname(pool, "stack", NULL);
     rte_pktmbuf_pool_init(pool, &private);
     if (*error == 0) {
         int populated = rte_mempool_populate_default(pool);
