@@ -2,7 +2,7 @@
 //!
 //! It is measured at a steady rate, or from its first packet on. Asleep while the device works.
 
-use super::gate::{Gate, LEARNING, LOOK, Seen, Settled};
+use super::gate::{Gate, LEARNING, Seen, Settled};
 use super::tune::{self, Choice};
 use super::{Device, RigError};
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ impl FedDut {
                 return Ok(());
             }
             told(&why);
-            self.device.sleep_until(at + LOOK)?;
+            self.device.sleep_until(at + gate.next_look())?;
         }
     }
 
@@ -253,7 +253,7 @@ impl FedDut {
     /// What is wrong with a trial in which a device that passed the gate learnt flows again: it had
     /// forgotten them meanwhile.
     fn learns_still(&self, reading: &DutReading) -> Option<String> {
-        let upcalls = upcalls(&reading.details);
+        let upcalls = upcalls(&reading.details).unwrap_or(0);
         let many = !self.slow_for_good && upcalls as f64 > LEARNING * reading.received as f64;
         many.then(|| format!("{upcalls} of {} packets of the trial went to its slow path", reading.received))
     }
@@ -279,9 +279,9 @@ fn behind((what, pace): (&str, f64), reading: &DutReading) -> Option<String> {
     (rate < pace * MOST).then(|| format!("{rate:.0} {what} a second came about, of {pace:.0}"))
 }
 
-/// Packets that went to the slow path, out of a device's details.
-fn upcalls(details: &BTreeMap<String, u64>) -> u64 {
-    UPCALLS.iter().find_map(|name| details.get(*name)).copied().unwrap_or(0)
+/// Packets that went to the slow path, out of a device's details; nothing of one that counts none.
+fn upcalls(details: &BTreeMap<String, u64>) -> Option<u64> {
+    UPCALLS.iter().find_map(|name| details.get(*name)).copied()
 }
 
 #[cfg(test)]

@@ -28,7 +28,9 @@ const GROWTH: f64 = 0.01;
 /// A limit that is at least so many times the flows does not bind them.
 const ROOM: f64 = 1.1;
 /// Time between two looks.
-pub(super) const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(200);
+/// The same before an audit of a device that learns nothing.
+const GLANCE: Duration = Duration::from_millis(50);
 /// The window of a device that says nothing of its flows, in looks, and the least one of a device that does: where its
 /// limit is far from its flows, and where it may come to bind them.
 const BRIEF: Duration = Duration::from_millis(390);
@@ -51,9 +53,16 @@ pub(super) struct Seen {
     pub(super) at: Duration,
     pub(super) received: u64,
     pub(super) sent: u64,
-    /// Packets that went to its slow path, where it counts them.
-    pub(super) upcalls: u64,
+    /// Packets that went to its slow path; nothing where it has none.
+    pub(super) upcalls: Option<u64>,
     pub(super) learning: Option<Learning>,
+}
+
+impl Seen {
+    /// Whether it is of a device that has no slow path, and so nothing to learn.
+    fn learns_nothing(&self) -> bool {
+        self.learning.is_none() && self.upcalls.is_none()
+    }
 }
 
 /// The gate.
@@ -91,6 +100,8 @@ impl Gate {
             return Err(format!("it has had {had} packets, and each is to come {times} ({wanted})"));
         }
         match now.learning {
+            // Nothing to learn, and no rate to wait for.
+            None if !self.steady && now.learns_nothing() => Ok(Settled::HoldsItsFlows),
             Some(learning) => self.look_at_flows(now.at, learning),
             None => self.look_at_rate(now.at),
         }
@@ -134,6 +145,12 @@ impl Gate {
         }
     }
 
+    /// When to look next, after the last look: soon, where nothing but each packet is waited for.
+    pub(super) fn next_look(&self) -> Duration {
+        let soon = !self.steady && self.seen.last().is_some_and(|seen| seen.learns_nothing());
+        if soon { GLANCE } else { LOOK }
+    }
+
     fn steady(&self, window: &[Seen], tolerance: f64) -> Result<(), String> {
         if self.steady { steady(window, tolerance) } else { Ok(()) }
     }
@@ -172,7 +189,8 @@ fn steady(window: &[Seen], tolerance: f64) -> Result<(), String> {
 /// Packets of a stretch of time that went to the slow path, and all that were received.
 fn slow_path(of: &[Seen]) -> (u64, u64) {
     let (first, last) = (of[0], of[of.len() - 1]);
-    (last.upcalls.saturating_sub(first.upcalls), last.received.saturating_sub(first.received))
+    let upcalls = |seen: Seen| seen.upcalls.unwrap_or(0);
+    (upcalls(last).saturating_sub(upcalls(first)), last.received.saturating_sub(first.received))
 }
 
 fn steady_slow_path(window: &[Seen]) -> Result<(), String> {
@@ -294,19 +312,23 @@ mod tests {
     fn an_audit_waits_for_what_is_learnt_and_for_no_steady_rate() {
         let audit = |most, device: &dyn Fn(f64) -> Seen| passed(Gate::of_audit(TRACE, false), most, device);
         let rising = |t: f64| Seen { sent: (1e6 * t * t) as u64, ..forwards(5e6, t) };
-        assert!((0.3..0.5).contains(&audit(10, &rising).unwrap()));
+        let learns = |t: f64| Seen { upcalls: Some(0), ..rising(t) };
+        assert!((0.3..0.5).contains(&audit(10, &learns).unwrap()));
+        // One that has nothing to learn need only have had each packet.
+        assert_eq!(audit(2, &rising).unwrap(), LOOK.as_secs_f64());
+        assert!(audit(1, &rising).unwrap_err().contains("60000"));
         assert!(audit(20, &|t| forwards(10e3, t)).unwrap_err().contains("60000"), "each packet some times");
-        let busy = |t: f64| Seen { upcalls: (2e4 * t) as u64, ..rising(t) };
+        let busy = |t: f64| Seen { upcalls: Some((2e4 * t) as u64), ..rising(t) };
         assert!(audit(20, &busy).unwrap_err().contains("slow path"));
     }
 
     #[test]
     fn a_slow_path_that_still_works_keeps_it_closed_until_that_is_seen_to_be_for_good() {
-        let busy = |t: f64| Seen { upcalls: (2e3 * t) as u64, ..forwards(1e6, t) };
+        let busy = |t: f64| Seen { upcalls: Some((2e3 * t) as u64), ..forwards(1e6, t) };
         assert!(settled(20, busy).unwrap_err().contains("slow path"));
         let at = settled(200, busy).unwrap();
         assert!((19.9..20.5).contains(&at), "{at}");
-        let fewer = |t: f64| Seen { upcalls: (2e4 * t.sqrt()) as u64, ..forwards(1e6, t) };
+        let fewer = |t: f64| Seen { upcalls: Some((2e4 * t.sqrt()) as u64), ..forwards(1e6, t) };
         assert!(settled(200, fewer).unwrap_err().contains("slow path"));
     }
 
@@ -342,7 +364,7 @@ mod tests {
     fn forgetful(t: f64) -> Seen {
         let flows = 11_000 + (500.0 * (t * std::f64::consts::TAU / 5.0).sin()) as i64;
         let learning = Learning { flows: flows as u64, limit: 200_000, most: 200_000, ..Learning::default() };
-        Seen { learning: Some(learning), upcalls: (600.0 * t) as u64, ..forwards(8e3, t) }
+        Seen { learning: Some(learning), upcalls: Some((600.0 * t) as u64), ..forwards(8e3, t) }
     }
 
     #[test]
@@ -364,7 +386,7 @@ mod tests {
         assert!(moving.contains("limit"), "{moving}");
         let refusing = changed(|says, t| says.refused = t as u64).unwrap_err();
         assert!(refusing.contains("no place"), "{refusing}");
-        let fewer = |t: f64| Seen { upcalls: (6e3 * t.sqrt()) as u64, ..forgetful(t) };
+        let fewer = |t: f64| Seen { upcalls: Some((6e3 * t.sqrt()) as u64), ..forgetful(t) };
         assert!(settled(200, fewer).unwrap_err().contains("slow path"));
     }
 
@@ -372,7 +394,8 @@ mod tests {
     fn a_device_at_its_very_last_limit_is_as_it_will_be() {
         let full =
             Learning { flows: 200_000, limit: 200_000, most: 200_000, refused: 5, ..Learning::default() };
-        let device = |t: f64| Seen { learning: Some(full), upcalls: (5e5 * t) as u64, ..forwards(1e6, t) };
+        let device =
+            |t: f64| Seen { learning: Some(full), upcalls: Some((5e5 * t) as u64), ..forwards(1e6, t) };
         assert!(settled(30, device).is_ok(), "it sends what it has no flow for to its slow path for good");
         let backing_off = |t: f64| {
             let limit = if (t as u64).is_multiple_of(2) { 200_000 } else { 150_000 };
