@@ -276,9 +276,9 @@ def main():
         print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
         jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
         other = pool.submit(lambda: [job(chosen) for job in jobs])
-        one_more = [*built, f"--test-threads={os.cpu_count() + 1}"]
+        more = [*built, f"--test-threads={os.cpu_count() + 2}"]
         pinned = pool.submit(lambda: measured.result() + run("default", PINNED, built, chosen))
-        results = run("beside", f"not ({PINNED}) and not ({measuring()})", one_more, chosen, LESS) + pinned.result()
+        results = run("beside", f"not ({PINNED}) and not ({measuring()})", more, chosen, LESS) + pinned.result()
         print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
         beside = other.result()
     if len(results) != wanted:

@@ -115,7 +115,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
 fn devices_are_compared_with_themselves_and_false_winners_are_counted() {
     let _cores = cores();
     let lab = Lab::new("");
-    let arguments = [&["--aa", "2", "--name", "same", "--json", "--repeats", "1"], TINY.as_slice()].concat();
+    let arguments = [&["--aa", "2", "--name", "same", "--json", "--repeats", "2"], TINY.as_slice()].concat();
     let output = perf(&lab, &arguments).output().unwrap();
     let document: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));

@@ -110,9 +110,12 @@ impl Aa {
         let sides = [device, &again].map(|dut| compare::Side { run, dut: Some(dut) });
         let found = compare(sides[0], sides[1], None);
         for row in &found.rows {
-            if let Verdict::NotRanked(why) = &row.verdict {
-                self.remark(format!("{device} over {}: {}: {why}", CASES[place].1, row.quantity));
-            }
+            let why = match (&row.verdict, row.chance) {
+                (Verdict::NotRanked(why), _) => why.to_string(),
+                (_, None) => "too few trials to know its scatter".to_owned(),
+                (_, Some(_)) => continue,
+            };
+            self.remark(format!("{device} over {}: {}: {why}", CASES[place].1, row.quantity));
         }
         for alone in found.only_a.iter().chain(&found.only_b) {
             self.remark(format!("{device} over {}: {}", CASES[place].1, alone.why));
