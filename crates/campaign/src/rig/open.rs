@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_dpdk::{Pool, Port, PortConfig, PortError};
 use weir_dut::vhost_events::Awake;
 use weir_dut::wiring::VethPairs;
-use weir_dut::{RunningDut, StartRequest};
+use weir_dut::{DutError, RunningDut, StartRequest};
 
 /// How often a socket that is not there is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -64,18 +64,30 @@ impl Opener<'_> {
                 self.with(dut, || self.open(&begun))
             }
             First::Neither => std::thread::scope(|scope| {
-                let opening = scope.spawn(|| self.open(&begun));
+                let opening = scope.spawn(|| {
+                    let opened = self.open(&begun);
+                    let is_first = begun.get().is_none();
+                    (opened, is_first)
+                });
                 let started = start(setup, request);
                 let _ = begun.set(started.is_ok().then(Instant::now)); // nobody else sets it
                 match started {
-                    Ok(dut) => self.with(dut, || opening.join().unwrap_or(Err(RigError::Interrupted))),
+                    Ok(dut) => self.with(dut, || {
+                        opening.join().map_or(Err(RigError::Interrupted), |(opened, _)| opened)
+                    }),
                     Err(error) => {
                         // Nobody comes any more.
                         let knocker = self.knocker(Arc::new(AtomicBool::new(true)));
-                        drop(opening.join());
+                        let opened = opening.join();
                         knocker.end();
                         self.tidy();
-                        Err(error)
+                        match opened {
+                            // It waited for a port that could not be opened.
+                            Ok((Err(RigError::Port(cause)), true)) if is_silence(&error) => {
+                                Err(RigError::Port(cause))
+                            }
+                            _ => Err(error),
+                        }
                     }
                 }
             }),
@@ -157,6 +169,15 @@ impl Opener<'_> {
     }
 }
 
+/// Whether a DUT did not start because it waited for something.
+fn is_silence(error: &RigError) -> bool {
+    match error {
+        RigError::Dut(DutError::Stage { error, .. }) => matches!(**error, DutError::Silent { .. }),
+        RigError::Dut(error) => matches!(error, DutError::Silent { .. }),
+        _ => false,
+    }
+}
+
 /// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
 fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Flags) -> RigError {
     if flags.interrupted.load(Ordering::Relaxed) {
@@ -168,5 +189,19 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
             RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
         }
         (None, error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_waited_in_vain_is_told_from_one_that_failed_by_itself() {
+        let silent = DutError::Silent { dut: "nf", what: "say ready", seconds: 9, last_words: String::new() };
+        let of_chain = DutError::Stage { stage: "nf 1".to_owned(), error: Box::new(silent.clone()) };
+        assert!(is_silence(&RigError::Dut(silent)) && is_silence(&RigError::Dut(of_chain)));
+        assert!(!is_silence(&RigError::Interrupted));
+        assert!(!is_silence(&RigError::Dut(DutError::Interrupted { dut: "nf" })));
     }
 }
