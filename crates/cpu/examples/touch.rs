@@ -1,6 +1,7 @@
 //! How many touches of memory that nobody touched for a while take long: the table in docs/notebook.md, "Memory that a
 //! hypervisor puts away". `cargo run --release -p weir-cpu --example touch`
-#![expect(unsafe_code, reason = "pages of 4 KiB have to be asked for")]
+//!
+//! Of pages of 4 KiB, where the kernel gives no larger ones unasked (transparent huge pages: `madvise` or `never`).
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +10,13 @@ const PAGE: usize = 4096;
 const LONG: Duration = Duration::from_micros(8);
 
 fn main() {
-    // SAFETY: a new mapping; nothing else is asked of it than what is checked below.
-    let memory = unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let memory =
-            libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        assert!(memory != libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-        libc::madvise(memory, BYTES, libc::MADV_NOHUGEPAGE);
-        std::slice::from_raw_parts_mut(memory.cast::<u8>(), BYTES)
-    };
-    memory.fill(1);
+    let mut memory = vec![1; BYTES];
     println!("untouched for  touches over {LONG:?} of {}  all touches", BYTES / PAGE);
     for milliseconds in [0, 50, 100, 200, 400, 800, 1600, 3200] {
-        touch(memory);
+        touch(&mut memory);
         std::thread::sleep(Duration::from_millis(milliseconds));
         let begin = Instant::now();
-        let long = touch(memory);
+        let long = touch(&mut memory);
         println!("{milliseconds:10} ms  {long:30}  {:8.2} ms", begin.elapsed().as_secs_f64() * 1e3);
     }
 }

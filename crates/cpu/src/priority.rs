@@ -108,12 +108,10 @@ impl Lease {
     /// Takes the priority from all that were raised, and from the calling thread where it has it from the one that started it.
     pub fn leave(&self) {
         self.end();
-        if !self.is_inherited {
-            return;
+        if self.is_inherited {
+            // 0 is the calling thread; to be less is allowed to anybody.
+            let _ = schedule(0, libc::SCHED_OTHER, 0);
         }
-        // SAFETY: takes nothing and gives a number.
-        let own = unsafe { libc::gettid() };
-        let _ = schedule(own, libc::SCHED_OTHER, 0); // to be less is allowed to anybody
     }
 
     /// Gives back what was raised, unless that has happened. When it was.
