@@ -122,7 +122,7 @@ fn every_fault_of_one_packet_is_found_by_name() {
 #[test]
 fn a_transcoder_that_encrypts_nothing_or_otherwise_is_named() {
     let clear = checked("pipeline-b:64", |out| {
-        let mut undo = weir_trial::cipher::end_of::<18>(&out[VICTIM].1).unwrap().to_vec();
+        let mut undo = weir_cipher::end_of::<18>(&out[VICTIM].1).unwrap().to_vec();
         undo.splice(..0, out[VICTIM].1[..42].to_vec());
         out[VICTIM].1 = undo;
     });

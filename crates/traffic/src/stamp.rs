@@ -11,7 +11,7 @@
 //! multiplications. Nothing allocates. The key is the process's; no threads.
 
 use std::sync::LazyLock;
-use weir_trial::{Nf, cipher};
+use weir_trial::Nf;
 use weir_wire::stamp::Key;
 use weir_wire::{Dissection, checksum, ipv4};
 
@@ -70,7 +70,7 @@ pub enum Reading {
     /// As they were written.
     #[default]
     Plain,
-    /// The function encrypts the payload ([`weir_trial::cipher`]): the last blocks are decrypted first, some
+    /// The function encrypts the payload ([`weir_cipher`]): the last blocks are decrypted first, some
     /// 50 ns where the CPU has AES instructions. A stamp in clear is one too, so that a device that
     /// encrypts nothing is seen through.
     Deciphered,
@@ -96,7 +96,7 @@ impl Reading {
             return plain;
         }
         // Of 65,536 encrypted stamps one begins like a stamp in clear, so what is decrypted comes first.
-        let deciphered = cipher::end_of(frame).map(|end| Stamp::from_end(&end, key()));
+        let deciphered = weir_cipher::end_of(frame).map(|end| Stamp::from_end(&end, key()));
         let whole = |read: &Option<(bool, Stamp)>| read.is_some_and(|(whole, _)| whole);
         if !whole(&deciphered) && whole(&plain) { plain } else { deciphered.or(plain) }
     }
@@ -226,7 +226,7 @@ mod tests {
 
     /// A UDP frame whose payload is two whole blocks, a stamp at its end.
     fn stamped(stamp: Stamp) -> Vec<u8> {
-        let mut frame = vec![0; HEADERS + 2 * cipher::BLOCK];
+        let mut frame = vec![0; HEADERS + 2 * weir_cipher::BLOCK];
         let mac = MacAddress([2; 6]);
         EthernetRepr { destination: mac, source: mac, ether_type: EtherType::IPV4 }.emit(&mut frame);
         let (source, destination) = ([198, 18, 0, 1].into(), [198, 19, 0, 1].into());
@@ -261,7 +261,7 @@ mod tests {
             let stamp = Stamp { trial: 7, sequence: u64::from(counter), tsc: 0x1234_5678_9abc };
             let mut frame = stamped(stamp);
             frame[HEADERS..HEADERS + 4].copy_from_slice(&counter.to_be_bytes());
-            cipher::encrypt(&mut frame[HEADERS..]);
+            weir_cipher::encrypt(&mut frame[HEADERS..]);
             if let Some(foreign) = Stamp::read(&frame, key()) {
                 alike += 1;
                 assert_ne!(foreign, stamp, "read in clear it says something else");

@@ -18,7 +18,7 @@ pub(crate) mod tables;
 use crate::Nf;
 use gateway::Gateway;
 pub use nat::with_source;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use tables::Tables;
@@ -296,12 +296,12 @@ pub fn flow(frame: &[u8]) -> Option<FiveTuple> {
 
 /// What prefixes stand for, by their length, longest first.
 #[derive(Clone, Debug)]
-struct Steps<T>(Vec<(u8, HashMap<Ipv4Prefix, T>)>);
+struct Steps<T>(Vec<(u8, FxHashMap<Ipv4Prefix, T>)>);
 
 impl<T: Copy> Steps<T> {
     /// By prefix length, longest first.
     fn new(entries: impl IntoIterator<Item = (Ipv4Prefix, T)>) -> Self {
-        let mut by_length: HashMap<u8, HashMap<Ipv4Prefix, T>> = HashMap::new();
+        let mut by_length: FxHashMap<u8, FxHashMap<Ipv4Prefix, T>> = FxHashMap::default();
         for (prefix, value) in entries {
             by_length.entry(prefix.bits()).or_default().insert(prefix, value);
         }
@@ -328,7 +328,7 @@ struct Rules {
 struct Group {
     bits: (u8, u8),
     /// Places in the list, rising.
-    places: HashMap<(Ipv4Prefix, Ipv4Prefix), Vec<usize>>,
+    places: FxHashMap<(Ipv4Prefix, Ipv4Prefix), Vec<usize>>,
 }
 
 impl Rules {
@@ -337,7 +337,7 @@ impl Rules {
         for (place, rule) in rules.iter().enumerate() {
             let bits = (rule.source.bits(), rule.destination.bits());
             let known = groups.iter().position(|group| group.bits == bits).unwrap_or_else(|| {
-                groups.push(Group { bits, places: HashMap::new() });
+                groups.push(Group { bits, places: FxHashMap::default() });
                 groups.len() - 1
             });
             groups[known].places.entry((rule.source, rule.destination)).or_default().push(place);

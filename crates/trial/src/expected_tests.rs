@@ -241,7 +241,7 @@ fn pipeline_b_encrypts_moves_the_destination_and_leaves_every_checksum_right() {
     assert!(Ipv4View::checked(&frame[14..]).unwrap().checksum_is_right());
     assert_eq!(sum(&frame), 0, "UDP's checksum holds");
     let mut payload = sent[42..].to_vec();
-    crate::cipher::encrypt(&mut payload);
+    weir_cipher::encrypt(&mut payload);
     assert_eq!(frame[42..], payload);
     assert_eq!(frame[58..], sent[58..], "two bytes are no block");
     // No checksum stays no checksum.

@@ -5,7 +5,6 @@
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
 //! - [`expected`] and [`compare`]: what a function must make of a packet, and what is wrong where it did not;
-//! - [`cipher`]: what an encrypting function must make of a payload;
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`TesterAccount`] and [`windows`]: the tester's account of its own time, and what of a trial counts
 //!   when the machine took a core away.
@@ -19,7 +18,6 @@
 mod account;
 mod bundles;
 pub mod changes;
-pub mod cipher;
 pub mod compare;
 mod connections;
 pub mod core_use;

@@ -29,7 +29,7 @@ use answers::{Ready, Stats};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use variant::Variant;
-use weir_trial::{BACKENDS, Nf, Server, Split, cipher};
+use weir_trial::{BACKENDS, Nf, Server, Split};
 use weir_units::Nanos;
 
 const NAME: &str = "weir";
@@ -303,9 +303,9 @@ fn arguments(request: &StartRequest<'_>, variant: &Variant, cores: &[usize], fil
 /// The configuration of the services of a function that have a key: it stands in a file of the lab's own folder,
 /// which nobody else can enter, and on no command line.
 fn keyed(nf: Nf) -> Option<String> {
-    let hex = |bytes: [u8; cipher::BLOCK]| format!("{:032x}", u128::from_be_bytes(bytes));
+    let hex = |bytes: [u8; weir_cipher::BLOCK]| format!("{:032x}", u128::from_be_bytes(bytes));
     matches!(nf, Nf::PipelineB { .. }).then(|| {
-        let (key, iv) = (hex(cipher::KEY), hex(cipher::VECTOR));
+        let (key, iv) = (hex(weir_cipher::KEY), hex(weir_cipher::VECTOR));
         format!("[service.transcoder]\nsettings = {{ key = \"{key}\", iv = \"{iv}\" }}\n")
     })
 }

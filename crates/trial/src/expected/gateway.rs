@@ -7,9 +7,9 @@
 //! each connection begins with its SYN ([`super::Oracle::opened`]) segments are judged as datagrams are.
 
 use super::{Expected, Reason, Rules, Steps, ipv4_of};
+use crate::Nf;
 use crate::nf::{CLIENT_PORTS, Network, Station};
-use crate::{Nf, cipher};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
 use weir_wire::table::{Action, FiveTuple, Rule};
 use weir_wire::{Dissection, EthernetRepr, Ipv4View, TcpView, checksum, ipv4, tcp, udp};
@@ -18,7 +18,7 @@ use weir_wire::{Dissection, EthernetRepr, Ipv4View, TcpView, checksum, ipv4, tcp
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
     nf: Nf,
-    stations: HashMap<[u8; 6], u8>,
+    stations: FxHashMap<[u8; 6], u8>,
     networks: Steps<bool>,
     /// Whether TCP connections are opened before anything else of them comes.
     pub(super) opened: bool,
@@ -160,7 +160,7 @@ fn translated(frame: &[u8]) -> Vec<u8> {
     let found = Dissection::of(&frame);
     if let Some((network, transport)) = found.network.zip(found.transport) {
         let end = network.end.min(frame.len());
-        cipher::encrypt(&mut frame[transport.payload..end]);
+        weir_cipher::encrypt(&mut frame[transport.payload..end]);
     }
     let Some(header) = ipv4_of(&frame).and_then(|datagram| Ipv4View::checked(datagram).ok()) else {
         return frame;

@@ -20,7 +20,7 @@
 use super::Network;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::net::Ipv4Addr;
 use weir_wire::table::{Action, Ipv4Prefix, Ports, Rule};
 
@@ -117,7 +117,7 @@ fn drawn(
 ) -> Vec<Rule> {
     let known: Vec<Ipv4Prefix> = networks.iter().filter(|n| n.leads).map(|n| n.prefix).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut rules = Vec::with_capacity(count as usize);
     while rules.len() < count as usize {
         let rule = draw(&known, &mut rng);
@@ -209,6 +209,7 @@ mod tests {
     use super::*;
     use crate::Nf;
     use crate::nf::CLIENT_PORTS;
+    use std::collections::HashSet;
 
     /// A list long enough for its shares to show.
     fn long() -> Vec<Rule> {

@@ -7,7 +7,7 @@
 use super::Nf;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use weir_wire::table::Ipv4Prefix;
@@ -79,7 +79,7 @@ pub(super) fn nfpa_stations(addresses: u32) -> Vec<Station> {
 /// `count` stations, all different.
 pub(super) fn stations(count: u32) -> Vec<Station> {
     let mut rng = ChaCha8Rng::seed_from_u64(STATIONS_SEED);
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut stations = Vec::with_capacity(count as usize);
     while stations.len() < count as usize {
         let [[a, b, c, d], [e, f, ..]] = [rng.next_u32(), rng.next_u32()].map(u32::to_be_bytes);
@@ -105,7 +105,7 @@ pub(super) fn few_networks(count: u32) -> Vec<Network> {
 
 fn networks_of(count: u32, drawn: RangeInclusive<u8>) -> Vec<Network> {
     let mut rng = ChaCha8Rng::seed_from_u64(NETWORKS_SEED);
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut networks = Vec::with_capacity(count as usize);
     let lengths = u32::from(drawn.end() - drawn.start()) + 1;
     while networks.len() < count as usize {
@@ -141,6 +141,7 @@ pub(super) fn backends(entries: u32, port: u8) -> Vec<Backend> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn stations_are_distinct_unicast_local_addresses_behind_both_ports() {

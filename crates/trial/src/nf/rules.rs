@@ -6,7 +6,7 @@
 use super::FIRST_FREE_PORT;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::net::Ipv4Addr;
 use weir_wire::table::{Action, Ipv4Prefix, Ports, Rule};
 
@@ -43,7 +43,7 @@ const CLIENTS: [(u16, u16); 4] = [(1024, 65_535), (1024, 65_535), (32_768, 60_99
 /// `count` rules: all but the last deny.
 pub(super) fn list(count: u32) -> Vec<Rule> {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut rules = Vec::with_capacity(count as usize);
     while rules.len() + 1 < count as usize {
         let rule = draw(&mut rng);
@@ -86,6 +86,7 @@ fn pick<T: Copy, const N: usize>(choices: [T; N], rng: &mut ChaCha8Rng) -> T {
 mod tests {
     use super::*;
     use crate::Nf;
+    use std::collections::HashSet;
     use weir_wire::table::{FiveTuple, first_match, read, write};
 
     fn rules(count: u32) -> Vec<Rule> {

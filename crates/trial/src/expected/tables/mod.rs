@@ -15,8 +15,9 @@ mod packet;
 use super::{Expected, Reason};
 use crate::nf::FlowEntry;
 use packet::{Packet, Unjudged};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use weir_flow::{Field, Match, Subfield, ones};
 use weir_openflow::{Action, Flow, Instructions, PortNo, TableId};
 
@@ -169,7 +170,7 @@ struct Alike {
     /// Of its entries the greatest priority.
     most: u16,
     /// By the bits' values, places in the table's list, rising.
-    places: HashMap<Box<[u128]>, Vec<u32>>,
+    places: FxHashMap<Box<[u128]>, Vec<u32>>,
 }
 
 /// One table.
@@ -184,13 +185,13 @@ struct Table {
 impl Table {
     fn new(mut entries: Vec<Entry>) -> Self {
         entries.sort_by_key(|entry| Reverse(entry.priority));
-        let mut places: HashMap<Vec<(Field, u128)>, usize> = HashMap::new();
+        let mut places: FxHashMap<Vec<(Field, u128)>, usize> = FxHashMap::default();
         let mut alike: Vec<Alike> = Vec::new();
         for (place, entry) in (0_u32..).zip(&entries) {
             let bits: Vec<(Field, u128)> =
                 entry.demands.iter().map(|(field, _, mask)| (*field, *mask)).collect();
             let at = *places.entry(bits).or_insert_with_key(|bits| {
-                alike.push(Alike { bits: bits.clone(), most: entry.priority, places: HashMap::new() });
+                alike.push(Alike { bits: bits.clone(), most: entry.priority, places: FxHashMap::default() });
                 alike.len() - 1
             });
             let values = entry.demands.iter().map(|(_, value, _)| *value).collect();
@@ -253,7 +254,7 @@ struct Way {
 impl Tables {
     /// Of entries that the reference judges; of two of one table, match and priority the later one counts.
     pub(super) fn new(entries: &[FlowEntry]) -> Self {
-        let mut latest: HashMap<(TableId, u16, &Match), &FlowEntry> = HashMap::new();
+        let mut latest: FxHashMap<(TableId, u16, &Match), &FlowEntry> = FxHashMap::default();
         for entry in entries {
             latest.insert((entry.flow.table, entry.flow.priority, &entry.flow.matching), entry);
         }
