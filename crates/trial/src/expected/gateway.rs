@@ -8,7 +8,7 @@
 
 use super::{Expected, Reason, Rules, Steps, ipv4_of};
 use crate::Nf;
-use crate::nf::{CLIENT_PORTS, Network, Station};
+use crate::nf::{Backend, CLIENT_PORTS, Network, Station};
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
 use weir_wire::table::{Action, FiveTuple, Rule};
@@ -20,6 +20,8 @@ pub(super) struct Gateway {
     nf: Nf,
     stations: FxHashMap<[u8; 6], u8>,
     networks: Steps<bool>,
+    /// Those behind each port.
+    backends: [Vec<Backend>; 2],
     /// Whether TCP connections are opened before anything else of them comes.
     pub(super) opened: bool,
 }
@@ -28,7 +30,13 @@ impl Gateway {
     pub(super) fn new(nf: Nf) -> Self {
         let stations = nf.stations().into_iter().map(|Station { mac, port }| (mac, port));
         let networks = nf.networks().into_iter().map(|Network { prefix, leads }| (prefix, leads));
-        Self { nf, stations: stations.collect(), networks: Steps::new(networks), opened: false }
+        Self {
+            nf,
+            stations: stations.collect(),
+            networks: Steps::new(networks),
+            backends: [0, 1].map(|port| nf.backends(port)),
+            opened: false,
+        }
     }
 
     /// The port of the frame's station, if it may leave by it.
@@ -114,13 +122,13 @@ impl Gateway {
     /// To any backend of the far side.
     fn balanced(&self, in_port: u8, frame: &[u8]) -> Expected {
         let port = super::other(in_port);
-        let to = |backend: &crate::nf::Backend| {
+        let to = |backend: &Backend| {
             let mut frame = frame.to_vec();
             frame[..6].copy_from_slice(&backend.mac);
             redirect(&mut frame, backend.address);
             frame
         };
-        Expected::OneOf { port, frames: self.nf.backends(port).iter().map(to).collect() }
+        Expected::OneOf { port, frames: self.backends[usize::from(port)].iter().map(to).collect() }
     }
 }
 

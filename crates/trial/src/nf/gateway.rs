@@ -128,9 +128,9 @@ const fn is_unicast(address: Ipv4Addr) -> bool {
 }
 
 /// The backends behind a port: its first stations, with addresses of the net that [`Nf::PipelineB`]
-/// would move them to.
-pub(super) fn backends(entries: u32, port: u8) -> Vec<Backend> {
-    let behind = stations(entries.max(Nf::LEAST_PIPELINE_ENTRIES)).into_iter().filter(|s| s.port == port);
+/// would move them to. They are the same however many stations follow.
+pub(super) fn backends(port: u8) -> Vec<Backend> {
+    let behind = stations(Nf::LEAST_PIPELINE_ENTRIES).into_iter().filter(|s| s.port == port);
     let backend = |(number, station): (u8, Station)| Backend {
         mac: station.mac,
         address: Ipv4Addr::new(10, 254, port, number),
@@ -196,13 +196,13 @@ mod tests {
     fn each_port_has_eight_backends_of_its_own() {
         for entries in [16, 17, 500] {
             for port in 0..2 {
-                let backends = backends(entries, port);
+                let backends = backends(port);
                 assert_eq!(backends.len(), BACKENDS);
                 let of = |backend: &Backend| stations(entries).iter().find(|s| s.mac == backend.mac).copied();
                 assert!(backends.iter().all(|backend| of(backend).is_some_and(|s| s.port == port)));
                 assert_eq!(backends.iter().map(|b| b.address).collect::<HashSet<_>>().len(), BACKENDS);
             }
         }
-        assert_eq!(backends(500, 1)[7].address, Ipv4Addr::new(10, 254, 1, 8));
+        assert_eq!(backends(1)[7].address, Ipv4Addr::new(10, 254, 1, 8));
     }
 }

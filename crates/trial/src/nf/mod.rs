@@ -319,7 +319,7 @@ impl Nf {
     /// The backends behind a port; empty unless this is [`Nf::PipelineC`].
     pub fn backends(self, port: u8) -> Vec<Backend> {
         match self {
-            Self::PipelineC { entries } => gateway::backends(entries, port),
+            Self::PipelineC { .. } => gateway::backends(port),
             _ => Vec::new(),
         }
     }
