@@ -119,7 +119,7 @@ impl Nf {
         self.members().into_iter().any(|nf| nf.pipeline_entries().is_some())
     }
 
-    /// Whether it, or one of its functions, encrypts payloads ([`crate::cipher`]).
+    /// Whether it, or one of its functions, encrypts payloads (the crate `weir-cipher`).
     pub fn encrypts(self) -> bool {
         self.members().iter().any(|nf| nf.kind() == NfKind::PipelineB)
     }

@@ -76,7 +76,7 @@ pub enum Nf {
         entries: u32,
     },
     /// Pipeline B: A, with the payload encrypted behind the firewall (AES-128-CBC, see
-    /// [`crate::cipher`]) and the destination moved into 10.0.0.0/8, its other octets kept.
+    /// the crate `weir-cipher`) and the destination moved into 10.0.0.0/8, its other octets kept.
     PipelineB {
         /// Entries in each of the three tables.
         entries: u32,
