@@ -3,13 +3,24 @@
 use crate::{Burst, Eal, Mbuf, ffi};
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use weir_units::FrameSize;
 
-/// A pool of equal mbufs. Clones share it; it is freed when the last owner, ports included, is gone.
+/// A pool of equal mbufs. Clones share it; when the last owner, ports included, is gone, it is freed before the next one is
+/// made.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Inner>);
+
+/// Pools without an owner. DPDK visits each mbuf of a pool that it frees, and zeroes all of it, which takes tens of
+/// milliseconds; a process that ends makes no other pool, and need not wait for that.
+static OWNERLESS: Mutex<Vec<Ownerless>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Ownerless(NonNull<ffi::RteMempool>);
+
+// SAFETY: a pool that nobody holds, for whoever frees it.
+unsafe impl Send for Ownerless {}
 
 #[derive(Debug)]
 struct Inner {
@@ -72,6 +83,7 @@ impl Pool {
         let data_room = Self::data_room(room);
         let mut error = 0;
         let _control = eal.control();
+        free_ownerless();
         // SAFETY: the EAL runs; name and error outlive the call.
         let pool = unsafe {
             let (cache, packed) = (Self::CACHE.min(count / 2), c_int::from(!eal.config().pci));
@@ -158,12 +170,19 @@ impl Drop for Inner {
             return;
         }
         let _control = self.eal.control();
-        // SAFETY: the pool is alive until the next call.
+        // SAFETY: the pool is alive: nobody frees it before it is in the list.
         if unsafe { ffi::weir_pool_in_use(self.pool.as_ptr()) } == 0 {
-            // SAFETY: nobody else holds the pool, and all its mbufs are back.
-            unsafe { ffi::weir_pool_free(self.pool.as_ptr()) };
+            OWNERLESS.lock().unwrap_or_else(PoisonError::into_inner).push(Ownerless(self.pool));
         }
         // Otherwise somebody still holds packets (a burst that outlived its pool, or a driver that
         // kept some): their memory must stay, so the pool stays for the life of the process.
+    }
+}
+
+/// Frees the pools without an owner. The caller holds the control plane.
+fn free_ownerless() {
+    for Ownerless(pool) in OWNERLESS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // SAFETY: its last owner was dropped when all its mbufs were back, and it is in the list once.
+        unsafe { ffi::weir_pool_free(pool.as_ptr()) };
     }
 }
