@@ -2,7 +2,8 @@
 //!
 //! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet several times (once,
 //! where each lap has connections of its own), its rate is steady, and next to nothing goes to its slow path. One that says how many
-//! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds: the flows must not
+//! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds; one that does not, until a rate
+//! is found steady, the shorter the window the stricter. The flows of the first must not
 //! grow, none may be refused, and its limit must neither bind nor move. Two steady states in which packets go to the slow path for
 //! good are admitted too: a device whose limit is as high as it may ever be, and stays there, refuses flows; and one
 //! that forgets flows before their next packet comes holds about as many all the time, far below its limit.
@@ -10,8 +11,9 @@
 use std::time::Duration;
 use weir_dut::Learning;
 
-/// Rates of the two halves of a short window that are as good as equal; and of a long one, in which a neighbour
-/// may have had the core for a while.
+/// Rates of the two halves of a window that are as good as equal: of one of a glance or two, of a short one, and of a long one,
+/// in which a neighbour may have had the core for a while. A rate that drifts passes none of the first two sooner than the other.
+const STILLEST: f64 = 0.01;
 const STEADY: f64 = 0.03;
 const NOISY: f64 = 0.1;
 /// Why a device that was just started is not settled.
@@ -27,12 +29,12 @@ const ROUNDS_OF_NEW: u64 = 1;
 const GROWTH: f64 = 0.01;
 /// A limit that is at least so many times the flows does not bind them.
 const ROOM: f64 = 1.1;
-/// Time between two looks.
+/// Time between two looks at a device that says how many flows it holds, and at one that does not.
 const LOOK: Duration = Duration::from_millis(200);
-/// The same before an audit of a device that learns nothing.
 const GLANCE: Duration = Duration::from_millis(50);
-/// The window of a device that says nothing of its flows, in looks, and the least one of a device that does: where its
+/// The windows of a device that says nothing of its flows, and the least ones of a device that does: where its
 /// limit is far from its flows, and where it may come to bind them.
+const BRIEFEST: Duration = Duration::from_millis(140);
 const BRIEF: Duration = Duration::from_millis(390);
 const ROOMY: Duration = Duration::from_millis(790);
 const LONG: Duration = Duration::from_millis(1_900);
@@ -133,8 +135,11 @@ impl Gate {
 
     /// For one that says nothing: its rate and its slow path must do; where they are restless, for longer.
     fn look_at_rate(&self, now: Duration) -> Result<Settled, String> {
-        let window = self.window(now, BRIEF).ok_or(BRIEFLY)?;
-        let Err(why) = self.steady(window, STEADY).and_then(|()| few_upcalls(window)) else {
+        let is_settled = |span, tolerance| {
+            let window = self.window(now, span).ok_or(BRIEFLY)?;
+            self.steady(window, tolerance).and_then(|()| few_upcalls(window))
+        };
+        let Err(why) = is_settled(BRIEFEST, STILLEST).or_else(|_| is_settled(BRIEF, STEADY)) else {
             return Ok(Settled::HoldsItsFlows);
         };
         let long = self.window(now, STILL).ok_or(why)?;
@@ -145,10 +150,9 @@ impl Gate {
         }
     }
 
-    /// When to look next, after the last look: soon, where nothing but each packet is waited for.
+    /// When to look next, after the last look.
     pub(super) fn next_look(&self) -> Duration {
-        let soon = !self.steady && self.seen.last().is_some_and(|seen| seen.learns_nothing());
-        if soon { GLANCE } else { LOOK }
+        if self.seen.last().is_some_and(|seen| seen.learning.is_none()) { GLANCE } else { LOOK }
     }
 
     fn steady(&self, window: &[Seen], tolerance: f64) -> Result<(), String> {
@@ -263,19 +267,19 @@ mod tests {
 
     const TRACE: u32 = 20_000;
 
-    /// Looks at a device until it is settled; when that was, or why it never was.
+    /// Looks at a device until it is settled, for as long as so many looks take; when that was, or why it never was.
     fn settled(most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
         passed(Gate::new(TRACE, false), most, device)
     }
 
     fn passed(mut gate: Gate, most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
-        let mut why = String::new();
-        for look in 0..most {
-            let at = LOOK * look;
+        let (mut at, mut why) = (Duration::ZERO, String::new());
+        while at < LOOK * most {
             match gate.look(Seen { at, ..device(at.as_secs_f64()) }) {
                 Ok(_) => return Ok(at.as_secs_f64()),
                 Err(reason) => why = reason,
             }
+            at += gate.next_look();
         }
         Err(why)
     }
@@ -286,8 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_learns_nothing_is_settled_after_two_looks() {
+    fn a_device_that_says_nothing_of_flows_is_settled_sooner_the_steadier_its_rate_is() {
         let at = settled(10, |t| forwards(50e6, t)).unwrap();
+        assert!((0.1..0.2).contains(&at), "{at}");
+        // Two hundredths more and less, in turns of a fifth of a second.
+        let wavers = |t: f64| 50e6 * t + 50e3 * (t * std::f64::consts::TAU * 5.0).sin();
+        let at = settled(10, |t| Seen { sent: wavers(t) as u64, ..forwards(50e6, t) }).unwrap();
         assert!((0.3..0.5).contains(&at), "{at}");
     }
 
@@ -313,10 +321,10 @@ mod tests {
         let audit = |most, device: &dyn Fn(f64) -> Seen| passed(Gate::of_audit(TRACE, false), most, device);
         let rising = |t: f64| Seen { sent: (1e6 * t * t) as u64, ..forwards(5e6, t) };
         let learns = |t: f64| Seen { upcalls: Some(0), ..rising(t) };
-        assert!((0.3..0.5).contains(&audit(10, &learns).unwrap()));
+        assert!((0.1..0.2).contains(&audit(10, &learns).unwrap()));
         // One that has nothing to learn need only have had each packet.
-        assert_eq!(audit(2, &rising).unwrap(), LOOK.as_secs_f64());
-        assert!(audit(1, &rising).unwrap_err().contains("60000"));
+        assert_eq!(audit(2, &rising).unwrap(), GLANCE.as_secs_f64());
+        assert!(Gate::of_audit(TRACE, false).look(rising(0.0)).unwrap_err().contains("60000"));
         assert!(audit(20, &|t| forwards(10e3, t)).unwrap_err().contains("60000"), "each packet some times");
         let busy = |t: f64| Seen { upcalls: Some((2e4 * t) as u64), ..rising(t) };
         assert!(audit(20, &busy).unwrap_err().contains("slow path"));
