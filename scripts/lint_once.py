@@ -3,16 +3,18 @@
 
 `cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
 takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes the same programs as rustc and warns as it goes,
-and it keeps the command of each library and program. What makes warnings errors stands in CLIPPY_ARGS in cargo's own
-environment: cargo builds anew what was built with another. Most test programs it does not optimise: they run for seconds, and
-optimising them took longer; of benchmarks and examples it makes no program. With --documentation it has rustdoc read the same,
-and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
+and it keeps the command of each library and program. A library's sources come by twice, and Clippy looks at them once, with their
+unit tests; by itself a library is made by rustc, whose warnings are errors all the same. What makes warnings errors stands in
+CLIPPY_ARGS in cargo's own environment: cargo builds anew what was built with another. Most test programs it does not optimise:
+they run for seconds, and optimising them took longer; of benchmarks and examples it makes no program. With --documentation it has
+rustdoc read the same, and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
 import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -58,6 +60,16 @@ def is_not_worth_optimising(options):
     return "--test" in options and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
 
 
+def is_linted_with_its_tests(options):
+    """Whether what is compiled is a library whose unit tests are compiled as well: not so where its manifest says that it has none
+    (`test = false`), or its code is none of theirs (`not(test)`)."""
+    if values(options, "--crate-type") != ["lib"] or "--test" in options:
+        return False
+    package = pathlib.Path(os.environ["CARGO_MANIFEST_DIR"])
+    has_tests = not re.search(r"^test = false$", (package / "Cargo.toml").read_text(), re.MULTILINE)
+    return has_tests and not any("not(test)" in path.read_text() for path in (package / "src").glob("**/*.rs"))
+
+
 def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
@@ -71,6 +83,8 @@ def compiled(arguments):
         environment = {name: value for name, value in os.environ.items() if name.startswith(OF_THE_CRATE)}
         kept = {"directory": os.getcwd(), "options": options, "environment": environment}
         (COMMANDS / f"{name}.{kind}.json").write_text(json.dumps(kept))
+    if is_linted_with_its_tests(options):
+        os.execvp(rustc, [rustc, *options, "-Dwarnings"])
     os.execvp("clippy-driver", ["clippy-driver", rustc, *options])
 
 
