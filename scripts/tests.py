@@ -2,11 +2,11 @@
 """Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
 A test is a process of its own. Those that measure take longest and run one at a time: they begin when the program and they are
-built. Beside them the rest is built, and then all others run but those whose threads are pinned to cores, which run once
-no test measures; .config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
-lint runs beside them, and then the examples of the documentation, in the time that they leave (SCHED_IDLE). At
-the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
-machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
+built. Beside them the rest is built, and then those run that yield to them, by .config/nextest.toml, and a few that mostly wait;
+all others, once no test measures. With --lint the lint runs beside them, and then the examples of the documentation, in the time
+that they leave (SCHED_IDLE). At the end: what each program and the slowest tests took, how many tests passed, and whether each
+place that asks what the machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure,
+as is a skipped test.
 
 Random tests draw from WEIR_SEED: a number made of what is committed, so that each commit draws others, and CI what
 was drawn before it was sent there.
@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -29,6 +30,8 @@ TARGET = ROOT / "target"
 LEDGER = TARGET / "test-ledger"
 # The workspace, as cargo says: nextest asks it no more.
 WORKSPACE = TARGET / "test-workspace.json"
+# Long, and little of a core: Open vSwitch is waited for. It runs beside tests that measure, as those do that yield to them.
+WAITING = "binary_id(weir-datapath::against_ovs)"
 # Programs whose tests pin threads to cores and wait for what these do.
 PINNED = (
     "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) and test(/^tester::/)"
@@ -40,8 +43,8 @@ SLOWEST = 20
 # Runs of tests that were begun: they end with a build that fails beside them.
 RUNNING = []
 # Compilers and the lint get what the tests beside them leave of the cores, and give a core back at once when one of these wakes:
-# beside two compilers of `nice -n 19` tests that measure took a fifth longer than alone, beside these a fourteenth. The tests
-# beside those that measure get less than these, whose devices poll for as long as somebody else has their cores.
+# beside two compilers of `nice -n 19` tests that measure took a fifth longer than alone, beside these a fourteenth. Other tests
+# get less than those that measure, whose devices poll for as long as somebody else has their cores, and than pinned ones.
 IDLE = ["chrt", "--idle", "0"]
 LESS = ["nice", "-n", "5"]
 # What cargo builds first, of the whole workspace so that all is built with the same features: the program, and the tests that
@@ -252,8 +255,9 @@ def misgrouped():
 
 
 def yielding():
-    """The filters of tests that yield, for the wrapper and for the tests beside those that measure: one and the same."""
-    return set(re.findall(r"^filter = '''\n(package\(/\^weir-.*?)'''", NEXTEST_CONFIG.read_text(), re.MULTILINE | re.DOTALL))
+    """Which tests yield to those that measure, as .config/nextest.toml has it."""
+    scripts = tomllib.loads(NEXTEST_CONFIG.read_text())["profile"]["default"]["scripts"]
+    return next(script["filter"] for script in scripts if script["run-wrapper"] == "yield")
 
 
 def main():
@@ -264,8 +268,6 @@ def main():
     if wrong := misgrouped():
         sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the group `measuring` must be the files whose tests hold "
                  f"both cores (`cores()`); it differs in {', '.join(wrong)}")
-    if len(yielding()) != 1:
-        sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the filter of the script `yield` and that of the profile `beside` differ")
     chosen = environment()
     workspace(chosen)
     first = build("first", FIRST, chosen)
@@ -280,14 +282,17 @@ def main():
         jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
         other = pool.submit(lambda: [job(chosen) for job in jobs])
         more = [*built, f"--test-threads={os.cpu_count() + 2}"]
+        beside = f"({yielding()}) or {WAITING}"
         pinned = pool.submit(lambda: measured.result() + run("default", PINNED, built, chosen))
-        results = run("beside", f"not ({PINNED}) and not ({measuring()})", more, chosen, LESS) + pinned.result()
+        rest = f"not ({PINNED}) and not ({measuring()}) and not ({beside})"
+        after = pool.submit(lambda: measured.result() and run("after", rest, more, chosen, LESS))
+        results = run("beside", beside, more, chosen, LESS) + after.result() + pinned.result()
         print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
-        beside = other.result()
+        checks = other.result()
     if len(results) != wanted:
         sys.exit(f"tests: {len(results)} tests of {wanted} ran")
     passed = sum(is_well for *_, is_well in results)
-    results += beside
+    results += checks
     report(results)
     failed = sum(not is_well for *_, is_well in results)
     skipped, wrong = account()
