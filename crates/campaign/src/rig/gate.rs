@@ -2,18 +2,17 @@
 //!
 //! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet several times (once,
 //! where each lap has connections of its own), its rate is steady, and next to nothing goes to its slow path. One that says how many
-//! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds; one that does not, until a rate
-//! is found steady, the shorter the window the stricter. The flows of the first must not
-//! grow, none may be refused, and its limit must neither bind nor move. Two steady states in which packets go to the slow path for
+//! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds: the flows must not
+//! grow, none may be refused, and its limit must neither bind nor move. Of one that does not say so, a window a third as long will
+//! do if rate and slow path are three times as still. Two steady states in which packets go to the slow path for
 //! good are admitted too: a device whose limit is as high as it may ever be, and stays there, refuses flows; and one
 //! that forgets flows before their next packet comes holds about as many all the time, far below its limit.
 
 use std::time::Duration;
 use weir_dut::Learning;
 
-/// Rates of the two halves of a window that are as good as equal: of one of a glance or two, of a short one, and of a long one,
-/// in which a neighbour may have had the core for a while. A rate that drifts passes none of the first two sooner than the other.
-const STILLEST: f64 = 0.01;
+/// Rates of the two halves of a window that are as good as equal: of a short one; and of a long one, in which a neighbour
+/// may have had the core for a while.
 const STEADY: f64 = 0.03;
 const NOISY: f64 = 0.1;
 /// Why a device that was just started is not settled.
@@ -34,7 +33,9 @@ const LOOK: Duration = Duration::from_millis(200);
 const GLANCE: Duration = Duration::from_millis(50);
 /// The windows of a device that says nothing of its flows, and the least ones of a device that does: where its
 /// limit is far from its flows, and where it may come to bind them.
+/// What is demanded of the briefest, a third as long as the brief one, is so many times as strict: what drifts passes neither sooner.
 const BRIEFEST: Duration = Duration::from_millis(140);
+const STRICT: f64 = 3.0;
 const BRIEF: Duration = Duration::from_millis(390);
 const ROOMY: Duration = Duration::from_millis(790);
 const LONG: Duration = Duration::from_millis(1_900);
@@ -121,7 +122,7 @@ impl Gate {
         self.steady(window, NOISY)?;
         let settled = learning(window).and_then(|settled| {
             if settled == Settled::HoldsItsFlows {
-                few_upcalls(window)?;
+                few_upcalls(window, LEARNING)?;
             }
             Ok(settled)
         });
@@ -135,16 +136,16 @@ impl Gate {
 
     /// For one that says nothing: its rate and its slow path must do; where they are restless, for longer.
     fn look_at_rate(&self, now: Duration) -> Result<Settled, String> {
-        let is_settled = |span, tolerance| {
+        let is_settled = |span, strict| {
             let window = self.window(now, span).ok_or(BRIEFLY)?;
-            self.steady(window, tolerance).and_then(|()| few_upcalls(window))
+            self.steady(window, STEADY / strict).and_then(|()| few_upcalls(window, LEARNING / strict))
         };
-        let Err(why) = is_settled(BRIEFEST, STILLEST).or_else(|_| is_settled(BRIEF, STEADY)) else {
+        let Err(why) = is_settled(BRIEFEST, STRICT).or_else(|_| is_settled(BRIEF, 1.0)) else {
             return Ok(Settled::HoldsItsFlows);
         };
         let long = self.window(now, STILL).ok_or(why)?;
         self.steady(long, NOISY)?;
-        match few_upcalls(long) {
+        match few_upcalls(long, LEARNING) {
             Ok(()) => Ok(Settled::HoldsItsFlows),
             Err(_) => steady_slow_path(long).map(|()| Settled::SlowForGood),
         }
@@ -207,9 +208,9 @@ fn steady_slow_path(window: &[Seen]) -> Result<(), String> {
     Err(format!("{:.2} % of its packets went to its slow path, then {:.2} %", before * 100.0, after * 100.0))
 }
 
-fn few_upcalls(window: &[Seen]) -> Result<(), String> {
+fn few_upcalls(window: &[Seen], most: f64) -> Result<(), String> {
     let (upcalls, received) = slow_path(window);
-    if upcalls as f64 <= LEARNING * received as f64 {
+    if upcalls as f64 <= most * received as f64 {
         return Ok(());
     }
     Err(format!("{upcalls} of {received} packets went to its slow path"))
@@ -297,6 +298,18 @@ mod tests {
         let wavers = |t: f64| 50e6 * t + 50e3 * (t * std::f64::consts::TAU * 5.0).sin();
         let at = settled(10, |t| Seen { sent: wavers(t) as u64, ..forwards(50e6, t) }).unwrap();
         assert!((0.3..0.5).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn a_slow_path_that_has_a_little_to_do_is_watched_for_longer_than_one_at_rest() {
+        let upcalls = |each: f64| move |t: f64| Seen { upcalls: Some((each * t) as u64), ..forwards(1e6, t) };
+        let at = |each, gate| passed(gate, 10, upcalls(each)).unwrap();
+        let gates = [|| Gate::new(TRACE, false), || Gate::of_audit(TRACE, false)];
+        for gate in gates {
+            assert!((0.1..0.2).contains(&at(200.0, gate())), "{}", at(200.0, gate()));
+            assert!((0.3..0.5).contains(&at(600.0, gate())), "{}", at(600.0, gate()));
+            assert!(passed(gate(), 10, upcalls(2_000.0)).is_err());
+        }
     }
 
     #[test]
