@@ -2,8 +2,8 @@
 //!
 //! `pkg-config --static` would drag in over a hundred drivers and libraries that Debian does not
 //! ship as archives, so the archives are named here. Drivers register themselves by constructors
-//! and must be linked whole. The memif driver is linked from a copy in which it registers its callbacks with
-//! `csrc/memif.c`, which says why.
+//! and must be linked whole. Two archives are linked from copies in which they call functions of ours in place of others:
+//! the memif driver registers its callbacks with `csrc/memif.c`, and the EAL looks for cores by `csrc/eal.c`, which say why.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,11 +52,15 @@ const LIBRARIES: &[&str] = &[
 /// Shared libraries that the archives need.
 const SYSTEM: &[&str] = &["numa", "xdp", "bpf", "pcap", "bsd"];
 
-/// The memif driver's copy.
-const MEMIF: &str = "weir_net_memif";
+/// Functions that the memif driver calls, by their names in DPDK and here.
+const OF_MEMIF: &[(&str, &str)] = &[
+    ("rte_intr_callback_register", "weir_memif_callback_register"),
+    ("rte_intr_callback_unregister", "weir_memif_callback_unregister"),
+    ("rte_intr_callback_unregister_pending", "weir_memif_callback_unregister_pending"),
+];
 
-/// DPDK's functions that the memif driver calls `weir_memif_...` in the copy.
-const RENAMED: &[&str] = &["callback_register", "callback_unregister", "callback_unregister_pending"];
+/// The same of the EAL.
+const OF_EAL: &[(&str, &str)] = &[("access", "weir_eal_access")];
 
 const ADVICE: &str = "DPDK's headers and archives are missing. Run `./x setup`, or on Debian 12: \
                       apt-get install --no-install-recommends libdpdk-dev pkg-config";
@@ -70,7 +74,7 @@ fn main() {
         .unwrap_or_else(|error| panic!("{ADVICE}\n\n{error}"));
 
     let mut shim = cc::Build::new();
-    shim.files(["csrc/shim.c", "csrc/memif.c", "csrc/af_packet.c"])
+    shim.files(["csrc/shim.c", "csrc/eal.c", "csrc/memif.c", "csrc/af_packet.c"])
         .opt_level(3)
         .flag("-include")
         .flag("rte_config.h")
@@ -83,31 +87,32 @@ fn main() {
     shim.compile("weir_dpdk_shim");
 
     let folder = pkg_config::get_variable("libdpdk", "libdir").expect("libdpdk.pc names its library folder");
-    let ours = memif(Path::new(&folder));
+    let ours = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder for what is built"));
+    copy(Path::new(&folder), &ours, "net_memif", OF_MEMIF);
+    copy(Path::new(&folder), &ours, "eal", OF_EAL);
     println!("cargo:rustc-link-search=native={}", ours.display());
     println!("cargo:rustc-link-search=native={folder}");
-    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle={MEMIF}");
+    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=weir_net_memif");
     for name in WHOLE {
         println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=rte_{name}");
     }
     for name in LIBRARIES {
-        println!("cargo:rustc-link-lib=static:-bundle=rte_{name}");
+        let whose = if *name == "eal" { "weir" } else { "rte" };
+        println!("cargo:rustc-link-lib=static:-bundle={whose}_{name}");
     }
     for name in SYSTEM {
         println!("cargo:rustc-link-lib=dylib={name}");
     }
 }
 
-/// Copies the memif driver with its calls renamed; returns the copy's folder.
-fn memif(folder: &Path) -> PathBuf {
-    let archive = folder.join("librte_net_memif.a");
+/// Copies one of DPDK's archives, `librte_NAME.a`, to `libweir_NAME.a` among `ours`, with its calls of these functions renamed.
+fn copy(folder: &Path, ours: &Path, name: &str, calls: &[(&str, &str)]) {
+    let archive = folder.join(format!("librte_{name}.a"));
     println!("cargo:rerun-if-changed={}", archive.display());
-    let ours = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder for what is built"));
     let status = Command::new("objcopy")
-        .args(RENAMED.iter().map(|name| format!("--redefine-sym=rte_intr_{name}=weir_memif_{name}")))
-        .args([archive, ours.join(format!("lib{MEMIF}.a"))])
+        .args(calls.iter().map(|(theirs, here)| format!("--redefine-sym={theirs}={here}")))
+        .args([&archive, &ours.join(format!("libweir_{name}.a"))])
         .status()
         .expect("objcopy runs: it is in binutils, which the C compiler needs too");
-    assert!(status.success(), "objcopy cannot copy DPDK's memif driver: {status}; {ADVICE}");
-    ours
+    assert!(status.success(), "objcopy cannot copy {}: {status}; {ADVICE}", archive.display());
 }

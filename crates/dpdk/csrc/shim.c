@@ -50,19 +50,6 @@ _Static_assert(offsetof(struct rte_mbuf, hash.fdir.hi) == 48, "mirror in src/ffi
 _Static_assert(RTE_MBUF_F_RX_FDIR == 1ULL << 2 && RTE_MBUF_F_RX_FDIR_ID == 1ULL << 13, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, buf_len) == 54, "mirror in src/mbuf.rs");
 
-/*
- * DPDK asks this before it measures the frequency of the TSC itself, for which it sleeps 0.1 s: of a CPU of AMD in every
- * process. Weir knows it. Linked in place of DPDK's own, which is all that its object has.
- */
-static uint64_t tsc_hz;
-uint64_t get_tsc_freq_arch(void);
-uint64_t get_tsc_freq_arch(void) { return tsc_hz; }
-
-int weir_eal_init(int argc, char **argv, uint64_t hz)
-{
-    tsc_hz = hz;
-    return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
-}
 /* libbpf and libxdp, below the AF_XDP driver, print to stderr unless told otherwise. */
 static int bpf_print(enum libbpf_print_level level, const char *format, va_list arguments)
 {
