@@ -20,6 +20,7 @@ use crate::tester::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use weir_cpu::Ticks;
 use weir_dpdk::Burst;
 use weir_trial::{Oracle, PacketCheck};
@@ -49,6 +50,10 @@ const MIXED: usize = 32;
 pub const LONGEST_PASS: Nanos = Nanos(60 * Nanos::PER_SECOND);
 /// What may still come after the last packet: quiet for so long ends the pass.
 const QUIET: Nanos = Nanos(50_000_000);
+/// Where nothing has come for so long, the tester looks again after a [`NAP`] only, in which others have its core.
+const WAKEFUL: Nanos = Nanos(100_000);
+/// How long it naps: far less than what comes without being sent for takes to fill a port's ring.
+const NAP: Duration = Duration::from_micros(50);
 
 impl Engine {
     /// Sends all frames that `longest` has time for, compares all that comes; nothing when it was stopped.
@@ -150,6 +155,7 @@ impl Pass<'_> {
                 if self.collect() {
                     last = Ticks::now();
                 }
+                self.nap(last);
             }
         }
         Some(())
@@ -213,6 +219,7 @@ impl Pass<'_> {
             if awaited.len() < before {
                 (last, anything) = (Ticks::now(), true);
             }
+            self.nap(last);
             let waited = Ticks::now().since(last);
             if waited > if anything { patience } else { standstill } && Ticks::now() >= pause {
                 break;
@@ -233,8 +240,16 @@ impl Pass<'_> {
             if self.collect() {
                 last = Ticks::now();
             }
+            self.nap(last);
         }
         Some(())
+    }
+
+    /// Leaves the core to others for a moment, where nothing came for a while.
+    fn nap(&self, last: Ticks) {
+        if Ticks::now().since(last) > self.engine.tsc.ticks(WAKEFUL) {
+            std::thread::sleep(NAP);
+        }
     }
 
     /// Receives what there is from every port and judges it. Says whether anything came.
