@@ -1,10 +1,11 @@
 //! Wrong tokens, by the address they come from: after a few an address waits, and at last it is refused for a minute.
 //!
 //! Nobody guesses a secret of 256 bits: this keeps those who try from costing much. A network of IPv6 (/64) counts as one address.
-//! What is known is bounded; where it is full, who failed longest ago is forgotten.
+//! What is known is bounded; where it is full, who failed longest ago is forgotten, at the same cost as any other failure.
 
-use std::collections::HashMap;
+use lru::LruCache;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,16 @@ const REFUSED: Duration = Duration::from_secs(60);
 /// How long a wrong token waits for its answer.
 pub(crate) const PAUSE: Duration = Duration::from_millis(300);
 /// Addresses that are remembered.
-const MOST_ADDRESSES: usize = 10_000;
+const MOST_ADDRESSES: NonZeroUsize = NonZeroUsize::new(10_000).expect("above zero");
 
-/// Addresses that gave wrong tokens.
-#[derive(Default)]
-pub(crate) struct Throttle(Mutex<HashMap<IpAddr, (u32, Instant)>>);
+/// Addresses that gave wrong tokens: how many, and when the last. Only a failure counts as a use.
+pub(crate) struct Throttle(Mutex<LruCache<IpAddr, (u32, Instant)>>);
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(MOST_ADDRESSES)))
+    }
+}
 
 impl Throttle {
     /// How long an address is refused; nothing where it is not.
@@ -34,7 +40,7 @@ impl Throttle {
 
     fn refused_at(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (failures, last) = known.get(&network(address)).copied()?;
+        let (failures, last) = known.peek(&network(address)).copied()?;
         (failures >= MOST_FAILURES)
             .then(|| REFUSED.checked_sub(now.saturating_duration_since(last)))
             .flatten()
@@ -42,17 +48,7 @@ impl Throttle {
 
     fn failed_at(&self, address: IpAddr, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = network(address);
-        if !known.contains_key(&address) && known.len() >= MOST_ADDRESSES {
-            known.retain(|_, (_, last)| now.saturating_duration_since(*last) < REFUSED);
-            while known.len() >= MOST_ADDRESSES
-                && let Some(oldest) =
-                    known.iter().min_by_key(|(_, (_, last))| *last).map(|(address, _)| *address)
-            {
-                known.remove(&oldest);
-            }
-        }
-        let (failures, last) = known.entry(address).or_insert((0, now));
+        let (failures, last) = known.get_or_insert_mut(network(address), || (0, now));
         if now.saturating_duration_since(*last) >= REFUSED {
             *failures = 0;
         }
@@ -106,9 +102,13 @@ mod tests {
         }
         assert!(throttle.refused_at("2001:db8::ffff".parse().unwrap(), begin).is_some());
         assert!(throttle.refused_at("2001:db8:0:1::1".parse().unwrap(), begin).is_none());
-        for number in 0..2 * MOST_ADDRESSES as u32 {
+        for number in 0..2 * MOST_ADDRESSES.get() as u32 {
             throttle.failed_at(IpAddr::V4(number.into()), begin + Duration::from_millis(u64::from(number)));
+            throttle.failed_at(IpAddr::V4(0.into()), begin + Duration::from_millis(u64::from(number)));
         }
-        assert!(throttle.0.lock().unwrap().len() <= MOST_ADDRESSES);
+        assert_eq!(throttle.0.lock().unwrap().len(), MOST_ADDRESSES.get());
+        // Who failed longest ago is forgotten, and nobody who goes on.
+        assert!(throttle.0.lock().unwrap().peek(&IpAddr::V4(1.into())).is_none());
+        assert!(throttle.refused_at(IpAddr::V4(0.into()), begin).is_some());
     }
 }
