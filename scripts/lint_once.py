@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Lints what is compiled anyway, for a build that is made once (`./x test` in CI).
 
 `cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
@@ -6,7 +6,8 @@ takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes 
 and it keeps the command of each library and program. A library's sources come by twice, and Clippy looks at them once, with their
 unit tests; by itself a library is made by rustc, whose warnings are errors all the same. What makes warnings errors stands in
 CLIPPY_ARGS in cargo's own environment: cargo builds anew what was built with another. Most test programs it does not optimise:
-they run for seconds, and optimising them took longer; of benchmarks and examples it makes no program. With --documentation it has
+they run for seconds, and optimising them took longer; of benchmarks and examples it makes no program. What programs it makes lie
+where they are linked to, so that their starts, of which there are thousands, have no addresses to put right. With --documentation it has
 rustdoc read the same, and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
@@ -60,6 +61,11 @@ def is_not_worth_optimising(options):
     return "--test" in options and (os.environ["CARGO_PKG_NAME"], values(options, "--crate-name")[0]) not in OPTIMISED
 
 
+def is_program(options):
+    """Whether what is compiled is a program, one of tests among them."""
+    return "--test" in options or values(options, "--crate-type") == ["bin"]
+
+
 def is_linted_with_its_tests(options):
     """Whether what is compiled is a library whose unit tests are compiled as well: not so where its manifest says that it has none
     (`test = false`), or its code is none of theirs (`not(test)`)."""
@@ -77,6 +83,8 @@ def compiled(arguments):
         options = ["--emit=dep-info,metadata" if option.startswith("--emit=") else option for option in options]
     elif is_not_worth_optimising(options):
         options = [*options, "-Copt-level=0"]
+    if is_program(options):
+        options = [*options, "-Crelocation-model=static"]
     if is_documented(options):
         name, kind = values(options, "--crate-name")[0], values(options, "--crate-type")[0]
         COMMANDS.mkdir(parents=True, exist_ok=True)

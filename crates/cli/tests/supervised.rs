@@ -55,7 +55,13 @@ impl Switch {
         let offset = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.0.id())).unwrap();
         let first = maps.lines().find(|line| line.ends_with(program)).expect("the program is mapped");
-        let base = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+        // A program that lies where it is linked to (ELF's ET_EXEC, 2) is named by its addresses themselves.
+        let mut header = [0; 18];
+        fs::File::open(program).unwrap().read_exact(&mut header).unwrap();
+        let base = match header[16] {
+            2 => 0,
+            _ => u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap(),
+        };
         let memory = fs::File::options().write(true).open(format!("/proc/{}/mem", self.0.id())).unwrap();
         memory.write_all_at(&JUMP_TO_ITSELF, base + offset).unwrap();
     }
