@@ -279,7 +279,31 @@ impl Drop for StderrSilence {
 mod tests {
     use super::*;
     use crate::{Pool, Port, PortConfig};
+    use std::path::Path;
     use weir_units::FrameSize;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel, in C")]
+    fn cores_and_nodes_are_there_for_the_eal_where_the_kernel_shows_them_and_nowhere_else() {
+        unsafe extern "C" {
+            fn weir_eal_access(path: *const c_char, mode: c_int) -> c_int;
+        }
+        let agrees = |path: String| {
+            let asked = CString::new(path.as_str()).unwrap();
+            // SAFETY: the path ends with NUL and outlives the call.
+            let is_there = unsafe { weir_eal_access(asked.as_ptr(), libc::F_OK) } == 0;
+            assert_eq!(is_there, Path::new(&path).exists(), "{path}");
+            is_there
+        };
+        let cores = (0..1_024).filter(|cpu| {
+            for node in 0..32 {
+                agrees(format!("/sys/devices/system/node/node{node}/cpu{cpu}"));
+            }
+            agrees(format!("/sys/devices/system/cpu/cpu{cpu}/topology/core_id"))
+        });
+        assert!(cores.count() > 0, "the kernel shows the core that this runs on");
+        assert!(agrees("/proc/self".to_owned()) && !agrees("/proc/self/nowhere".to_owned()));
+    }
 
     #[test]
     fn however_much_drivers_complain_the_last_of_it_is_kept_and_nothing_grows() {
