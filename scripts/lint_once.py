@@ -6,8 +6,8 @@ takes there. As RUSTC_WORKSPACE_WRAPPER, this is Clippy's compiler, which makes 
 and it keeps the command of each library and program. A library's sources come by twice, and Clippy looks at them once, with their
 unit tests; by itself a library is made by rustc, whose warnings are errors all the same. What makes warnings errors stands in
 CLIPPY_ARGS in cargo's own environment: cargo builds anew what was built with another. Most test programs it does not optimise:
-they run for seconds, and optimising them took longer; of benchmarks and examples it makes no program. What programs it makes lie
-where they are linked to, so that their starts, of which there are thousands, have no addresses to put right. With --documentation it has
+they run for seconds, and optimising them took longer; of benchmarks and examples it makes no program. Programs are linked to
+fixed addresses: they are started thousands of times, and relocating them is a fifth of a start. With --documentation it has
 rustdoc read the same, and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
