@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// `PRAGMA application_id` of a Weir database: "Weir" in ASCII. The first migration sets it.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"Weir");
 
+/// What a database begins with (SQLite's "Database File Format", 1.3.1).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
 /// Statements that stay prepared.
 const PREPARED: usize = 64;
 
@@ -247,29 +250,25 @@ fn check_magic(path: &Path) -> StoreResult<()> {
     if path.is_dir() {
         return Err(StoreError::NotADatabase { path: path.to_owned(), what: "it is a folder".to_owned() });
     }
-    let Ok(mut file) = std::fs::File::open(path) else { return Ok(()) };
-    let mut head = [0_u8; 16];
-    match file.read_exact(&mut head) {
-        Ok(()) if &head != b"SQLite format 3\0" => Err(StoreError::NotADatabase {
-            path: path.to_owned(),
-            what: "its first bytes are not SQLite's".to_owned(),
-        }),
-        Err(_) if file.metadata().is_ok_and(|data| data.len() > 0) => Err(StoreError::NotADatabase {
-            path: path.to_owned(),
-            what: "it is shorter than a database".to_owned(),
-        }),
-        _ => Ok(()),
-    }
+    let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
+    let mut head = Vec::new();
+    // What cannot be read, SQLite says.
+    let Ok(read) = file.take(MAGIC.len() as u64).read_to_end(&mut head) else { return Ok(()) };
+    let what = match read {
+        // Of a new file, which another process may fill from now on.
+        0 => return Ok(()),
+        _ if head == MAGIC => return Ok(()),
+        _ if read < MAGIC.len() => "it is shorter than a database",
+        _ => "its first bytes are not SQLite's",
+    };
+    Err(StoreError::NotADatabase { path: path.to_owned(), what: what.to_owned() })
 }
 
 /// Sets the connection up and says what it found. Writes nothing to a file that is not ours.
 fn prepare(connection: &Connection, writable: bool) -> rusqlite::Result<Found> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let version = number("user_version")?;
-    let application = number("application_id")?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (version, application, tables) = identity(connection)?;
     if application != i64::from(APPLICATION_ID) && (tables > 0 || application != 0) {
         return Ok(Found::Foreign("it is a database of another program".to_owned()));
     }
@@ -279,6 +278,17 @@ fn prepare(connection: &Connection, writable: bool) -> rusqlite::Result<Found> {
         connection.pragma_update(None, "synchronous", "full")?;
     }
     Ok(Found::Version(version))
+}
+
+/// The version that a file says it has, the program that it says it is of, and how many tables and the like it has. They are of
+/// one moment: between two of them another process may make the file ours.
+fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
+    let moment = connection.unchecked_transaction()?;
+    let number = |name| moment.pragma_query_value(None, name, |row| row.get(0));
+    let (version, application) = (number("user_version")?, number("application_id")?);
+    let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    moment.commit()?;
+    Ok((version, application, tables))
 }
 
 /// Switches to the write-ahead log. The switch does not wait for its turn by itself.
@@ -329,6 +339,31 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_file_that_another_process_makes_ours_meanwhile_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..50 {
+            let path = folder.path().join(format!("{number}.db"));
+            let is_made = AtomicBool::new(false);
+            let look = || {
+                while !is_made.load(Ordering::Relaxed) {
+                    check_magic(&path).unwrap();
+                    let connection = Connection::open(&path).unwrap();
+                    if let Found::Foreign(what) = prepare(&connection, false).unwrap() {
+                        panic!("{number}: {what}");
+                    }
+                }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(look);
+                let made = Sqlite::open(&path);
+                is_made.store(true, Ordering::Relaxed);
+                made.unwrap();
+            });
+        }
+    }
 
     #[test]
     fn a_full_disk_is_told_to_readers_as_well_and_speaks_of_trials_only_where_there_are_some() {

@@ -58,13 +58,14 @@ fn set_up(client: &mut Client) -> Result<Found, Error> {
     let row = client.query_one(
         "SELECT current_setting('server_version_num')::INTEGER, current_setting('server_version'),
                 current_schema() IS NULL, current_setting('server_encoding'),
-                to_regclass(quote_ident(current_schema()) || '.weir_store') IS NOT NULL,
-                (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(current_schema()))
-                    AND relkind IN ('r', 'p', 'v', 'm', 'f'))",
+                count(*) FILTER (WHERE relname = 'weir_store') > 0, count(*)
+         FROM pg_class
+         WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
         &[],
     )?;
     let (number, version): (i32, String) = (row.get(0), row.get(1));
     let (nowhere, encoding): (bool, String) = (row.get(2), row.get(3));
+    // Both from one look at the catalogue, which another process may be filling.
     let (ours, others): (bool, i64) = (row.get(4), row.get(5));
     if number < OLDEST {
         return Ok(Found::Foreign(format!("its server is PostgreSQL {version}, and 13 or later is needed")));
