@@ -3,7 +3,7 @@
 use crate::lab::{told, wait_for, weir};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ fn frame(number: u16) -> Vec<u8> {
 }
 
 fn write_capture(path: &Path, frames: impl Iterator<Item = Vec<u8>>) {
-    let mut writer = CaptureWriter::new(fs::File::create(path).unwrap(), Format::Pcap).unwrap();
+    let mut writer =
+        CaptureWriter::new(BufWriter::new(fs::File::create(path).unwrap()), Format::Pcap).unwrap();
     frames.for_each(|frame| writer.write(Nanos(1), &frame).unwrap());
     writer.finish().unwrap();
 }

@@ -1,6 +1,7 @@
 //! Ports of every kind over real packet memory; every scenario ends by counting the pool.
 
 use std::fs;
+use std::io::BufWriter;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_dpdk::{BURST, Burst, Eal, EalConfig, Memory, Pool, PortConfig, Worker};
@@ -40,7 +41,8 @@ fn frame(number: u16) -> Vec<u8> {
 }
 
 fn write(path: &Path, frames: impl Iterator<Item = Vec<u8>>) {
-    let mut writer = CaptureWriter::new(fs::File::create(path).unwrap(), Format::Pcap).unwrap();
+    let mut writer =
+        CaptureWriter::new(BufWriter::new(fs::File::create(path).unwrap()), Format::Pcap).unwrap();
     for frame in frames {
         writer.write(Nanos(0), &frame).unwrap();
     }

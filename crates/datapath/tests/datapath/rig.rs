@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_datapath::{Change, Config, ControlError, Datapath, PortSpec, Report, ServiceConfig, WorkerReport};
@@ -93,7 +94,8 @@ impl Rig {
 
     fn trace(&self, number: u32, frames: &[Vec<u8>], more: &str) -> String {
         let capture = self.path(&format!("in{number}.pcap"));
-        let mut writer = CaptureWriter::new(fs::File::create(&capture).unwrap(), Format::Pcap).unwrap();
+        let mut writer =
+            CaptureWriter::new(BufWriter::new(fs::File::create(&capture).unwrap()), Format::Pcap).unwrap();
         frames.iter().for_each(|frame| writer.write(Nanos(0), frame).unwrap());
         writer.finish().unwrap();
         let out = self.path(&format!("out{number}.pcap"));
