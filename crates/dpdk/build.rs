@@ -60,7 +60,7 @@ const OF_MEMIF: &[(&str, &str)] = &[
 ];
 
 /// The same of the EAL.
-const OF_EAL: &[(&str, &str)] = &[("access", "weir_eal_access")];
+const OF_EAL: &[(&str, &str)] = &[("access", "weir_eal_access"), ("mmap64", "weir_eal_mmap")];
 
 const ADVICE: &str = "DPDK's headers and archives are missing. Run `./x setup`, or on Debian 12: \
                       apt-get install --no-install-recommends libdpdk-dev pkg-config";

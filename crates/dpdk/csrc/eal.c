@@ -1,17 +1,13 @@
 /*
- * The start of the EAL, which asks for more than it needs.
- *
- * Why: it asks by access(2) for each of 128 lcores in each of 32 NUMA nodes, and for each of 1,024 CPUs, whether the kernel shows
- * it: five thousand system calls, almost all for numbers that the machine cannot have. The kernel says which it can
- * (`possible`, its Documentation/admin-guide/cputopology.rst); what is beyond is answered here. build.rs has the EAL ask here
- * (objcopy renames one symbol in a copy of its archive); any other path goes to the kernel as it is.
- * Cost: two files read, once a process.
+ * The start of the EAL, which asks for more than it needs, and for memory where it costs most. build.rs has it ask here (objcopy
+ * renames two symbols in a copy of its archive).
  */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -31,6 +27,15 @@ int weir_eal_init(int argc, char **argv, uint64_t hz)
     return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
 }
 
+/*
+ * Cores and NUMA nodes.
+ *
+ * Why: it asks by access(2) for each of 128 lcores in each of 32 NUMA nodes, and for each of 1,024 CPUs, whether the kernel shows
+ * it: five thousand system calls, almost all for numbers that the machine cannot have. The kernel says which it can
+ * (`possible`, its Documentation/admin-guide/cputopology.rst); what is beyond is answered here, and any other path goes to the
+ * kernel as it is.
+ * Cost: two files read, once a process.
+ */
 int weir_eal_access(const char *path, int mode);
 
 static unsigned int cpus, nodes; /* the first number that is beyond */
@@ -71,4 +76,24 @@ int weir_eal_access(const char *path, int mode)
         }
     }
     return access(path, mode);
+}
+
+/*
+ * Ordinary memory.
+ *
+ * Why: without huge pages the EAL reserves addresses for its memory right behind a table whose length depends on how much that
+ * is, at a multiple of 4 KiB. Linux has larger pages for shared memory, where it is told to use them (`shmem_enabled` in its
+ * Documentation/admin-guide/mm/transhuge.rst), but only where addresses and offsets are alike in a page of that size: mostly
+ * not there. A large reservation that may be anywhere is asked for at the next multiple of 2 MiB.
+ * Cost: less than 2 MiB of addresses.
+ */
+enum { ALIGNMENT = 2 << 20, LARGE = 32 << 20 };
+
+void *weir_eal_mmap(void *hint, size_t length, int protection, int flags, int file, off_t offset);
+
+void *weir_eal_mmap(void *hint, size_t length, int protection, int flags, int file, off_t offset)
+{
+    if (protection == PROT_NONE && (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == 0 && length >= LARGE)
+        hint = (void *)(((uintptr_t)hint + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    return mmap(hint, length, protection, flags, file, offset);
 }

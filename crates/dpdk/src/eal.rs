@@ -306,6 +306,18 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the stub has no memory")]
+    fn ordinary_memory_begins_where_linux_can_have_its_largest_pages() {
+        Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false })
+            .expect("EAL starts anywhere");
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let memory: Vec<&str> = maps.lines().filter(|map| map.contains("memfd:nohuge")).collect();
+        let [memory] = memory[..] else { panic!("one mapping has all memory: {maps}") };
+        let begin = u64::from_str_radix(memory.split('-').next().unwrap(), 16).unwrap();
+        assert_eq!(begin % (2 << 20), 0, "{memory}");
+    }
+
+    #[test]
     fn however_much_drivers_complain_the_last_of_it_is_kept_and_nothing_grows() {
         let config = EalConfig { memory: Memory::Normal, megabytes: 64, pci: false };
         let eal = Eal::init(config).expect("EAL starts anywhere");
