@@ -91,10 +91,12 @@ fn a_tuned_server_tells_what_was_set() {
             ("cpu.idle-states", "POLL 0 µs, C1 1 µs, C6 170 µs (disabled)"),
             ("memory.huge-pages.2M.free", "2048"),
             ("numa.node.0.huge-pages.2M.total", "1024"),
+            ("memory.transparent-huge-pages", "madvise"),
+            ("memory.transparent-huge-pages.64K.shared", "always"),
             ("memory.swap-used", "0 kB"),
             ("services.running", "none"),
         ],
-        &["cpu.siblings"],
+        &["cpu.siblings", "memory.transparent-huge-pages.2M", "memory.transparent-huge-pages.64K"],
     );
 }
 

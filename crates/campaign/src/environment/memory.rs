@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::source::{Source, chosen, field};
 
 const NODES: &str = "sys/devices/system/node";
+const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 
 pub(super) fn read(source: &Source, facts: &mut Facts) {
     let memory = source.text("proc/meminfo");
@@ -16,23 +17,39 @@ pub(super) fn read(source: &Source, facts: &mut Facts) {
     facts.put("memory.swap-used", used.map(|(total, free)| format!("{} kB", total.saturating_sub(free))));
     huge_pages(source, "sys/kernel/mm/hugepages", "memory", facts);
     facts.put("memory.huge-page-default", get("Hugepagesize"));
-    let transparent = source.read("sys/kernel/mm/transparent_hugepage/enabled");
-    facts.put("memory.transparent-huge-pages", transparent.as_deref().and_then(chosen));
+    transparent(source, facts);
     facts.put("memory.numa-balancing", source.read("proc/sys/kernel/numa_balancing"));
     nodes(source, facts);
 }
 
+/// Whether programs get larger pages unasked: in general, and of each size for which something else is set, that of a program
+/// and that which programs share (since Linux 6.8 and 6.11).
+fn transparent(source: &Source, facts: &mut Facts) {
+    let set = |file: &str| source.read(&format!("{TRANSPARENT}/{file}")).as_deref().and_then(chosen);
+    facts.put("memory.transparent-huge-pages", set("enabled"));
+    for (kilobytes, size) in sizes(source, TRANSPARENT) {
+        for (file, what) in [("enabled", ""), ("shmem_enabled", ".shared")] {
+            let set = set(&format!("hugepages-{kilobytes}kB/{file}"));
+            let set = set.filter(|set| !["inherit", "never"].contains(&set.as_str()));
+            facts.put(&format!("memory.transparent-huge-pages.{size}{what}"), set);
+        }
+    }
+}
+
+/// The sizes of pages that a folder has a folder for, in KiB and as facts name them.
+fn sizes(source: &Source, folder: &str) -> Vec<(u64, String)> {
+    let size = |name: &String| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok();
+    let named = |kilobytes: u64| match kilobytes {
+        large if large >= 1 << 20 => format!("{}G", large >> 20),
+        large if large >= 1 << 10 => format!("{}M", large >> 10),
+        small => format!("{small}K"),
+    };
+    source.list(folder).iter().filter_map(size).map(|kilobytes| (kilobytes, named(kilobytes))).collect()
+}
+
 /// Pages of each size: `memory.huge-pages.2M.total`, `memory.huge-pages.2M.free`.
 fn huge_pages(source: &Source, folder: &str, name: &str, facts: &mut Facts) {
-    for kilobytes in source.list(folder).iter().filter_map(|pool| {
-        let size = pool.strip_prefix("hugepages-")?.strip_suffix("kB")?;
-        size.parse::<u64>().ok()
-    }) {
-        let size = match kilobytes {
-            large if large >= 1 << 20 => format!("{}G", large >> 20),
-            large if large >= 1 << 10 => format!("{}M", large >> 10),
-            small => format!("{small}K"),
-        };
+    for (kilobytes, size) in sizes(source, folder) {
         for (file, what) in [("nr_hugepages", "total"), ("free_hugepages", "free")] {
             let count = source.number(&format!("{folder}/hugepages-{kilobytes}kB/{file}"));
             facts.put(&format!("{name}.huge-pages.{size}.{what}"), count);
