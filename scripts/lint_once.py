@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -IS
 """Lints what is compiled anyway, for a build that is made once (`./x test` in CI).
 
 `cargo clippy` and `cargo doc` each go through all crates once more, those of others too: a tenth of what `./x test`
@@ -11,12 +11,10 @@ fixed addresses: they are started thousands of times, and relocating them is a f
 rustdoc read the same, and fails as `cargo doc` does: on any warning, and where a crate of the workspace was not compiled.
 """
 
-import concurrent.futures
 import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -76,6 +74,12 @@ def is_linted_with_its_tests(options):
     return has_tests and not any("not(test)" in path.read_text() for path in (package / "src").glob("**/*.rs"))
 
 
+def beside(rustc):
+    """Clippy's compiler of the same toolchain: what stands for it in a folder of rustup's looks for that first, each time."""
+    clippy = os.path.join(os.path.dirname(rustc), "clippy-driver")
+    return clippy if os.path.isabs(rustc) and os.path.exists(clippy) else "clippy-driver"
+
+
 def compiled(arguments):
     """Compiles, and keeps the command."""
     rustc, options = arguments[0], arguments[1:]
@@ -93,7 +97,8 @@ def compiled(arguments):
         (COMMANDS / f"{name}.{kind}.json").write_text(json.dumps(kept))
     if is_linted_with_its_tests(options):
         os.execvp(rustc, [rustc, *options, "-Dwarnings"])
-    os.execvp("clippy-driver", ["clippy-driver", rustc, *options])
+    clippy = beside(rustc)
+    os.execvp(clippy, [clippy, rustc, *options])
 
 
 def document(path):
@@ -133,6 +138,9 @@ def documentation():
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--documentation"]:
+        # Not above: 120 compilers would wait for them.
+        import concurrent.futures
+        import subprocess
         documentation()
     else:
         compiled(sys.argv[1:])
