@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -124,10 +124,8 @@ fn start(
 fn watch(mut child: Child, text: &str, own: &UnixStream) {
     let mut told: Option<Instant> = None;
     let how = loop {
-        match ended(&child) {
-            Ok(WaitStatus::StillAlive) => {}
-            Ok(status) => break how(status),
-            Err(_) => break "in a way that nobody saw".to_owned(),
+        if let Some(how) = ended(&mut child) {
+            break how;
         }
         if told.is_none() && is_over(own) {
             told = Some(Instant::now());
@@ -145,10 +143,21 @@ fn watch(mut child: Child, text: &str, own: &UnixStream) {
     let _ = child.wait();
 }
 
-/// What has become of a helper, which stays to be waited for.
-fn ended(child: &Child) -> nix::Result<WaitStatus> {
+/// How a helper ended, if it has; it stays to be waited for.
+fn ended(child: &mut Child) -> Option<String> {
     let process = Pid::from_raw(child.id().cast_signed());
-    waitid(Id::Pid(process), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG)
+    match waitid(Id::Pid(process), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::StillAlive) => None,
+        Ok(WaitStatus::Signaled(_, signal, _)) => Some(format!("by {signal}")),
+        Ok(WaitStatus::Exited(_, code)) => Some(format!("with exit code {code}")),
+        Ok(other) => Some(format!("as nobody expects: {other:?}")),
+        // Real-time signals have no name there, and whoever was ended by one is waited for at once.
+        Err(_) => match child.try_wait().map(|status| status.map(|status| status.signal())) {
+            Ok(None) => None,
+            Ok(Some(Some(signal))) => Some(format!("by signal {signal}")),
+            Ok(Some(None)) | Err(_) => Some("in a way that nobody saw".to_owned()),
+        },
+    }
 }
 
 /// Whether the switch has closed its side. It says nothing before that.
@@ -157,11 +166,28 @@ fn is_over(stream: &UnixStream) -> bool {
     !matches!(recv(stream.as_raw_fd(), &mut [0; 1], flags), Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
 }
 
-/// How a process ended.
-fn how(status: WaitStatus) -> String {
-    match status {
-        WaitStatus::Signaled(_, signal, _) => format!("by {signal}"),
-        WaitStatus::Exited(_, code) => format!("with exit code {code}"),
-        other => format!("as nobody expects: {other:?}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a shell that runs this ended, and how a keeper tells it.
+    fn told(script: &str) -> String {
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let told = loop {
+            if let Some(how) = ended(&mut child) {
+                break how;
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        child.wait().unwrap();
+        told
+    }
+
+    #[test]
+    fn an_end_is_told_by_its_code_or_its_signal_real_time_ones_too() {
+        assert_eq!(told("exit 0"), "with exit code 0");
+        assert_eq!(told("exit 7"), "with exit code 7");
+        assert_eq!(told("kill -SEGV $$"), "by SIGSEGV");
+        assert_eq!(told("kill -35 $$"), "by signal 35");
     }
 }
