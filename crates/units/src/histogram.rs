@@ -64,9 +64,15 @@ impl LatencyHistogram {
         (self.count() > 0).then(|| Nanos(self.0.max()))
     }
 
-    /// Mean in nanoseconds, or nothing when none was recorded.
+    /// Mean in nanoseconds, or nothing when none was recorded: to the bit that of HdrHistogram, whose iterator begins at 0 ns
+    /// and not at the least latency.
     pub fn mean(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.0.mean())
+        let (least, greatest) = (self.min()?.0, self.max()?.0);
+        let bins = std::iter::successors(Some(least), |bin| Some(self.0.next_non_equivalent(*bin)));
+        Some(bins.take_while(|bin| *bin <= greatest).fold(0.0, |sum, bin| match self.0.count_at(bin) {
+            0 => sum,
+            count => sum + self.0.median_equivalent(bin) as f64 * count as f64 / self.count() as f64,
+        }))
     }
 
     /// The latency that `percent` per cent of the packets did not exceed.
@@ -180,6 +186,37 @@ mod tests {
     fn nothing_recorded_has_no_percentiles() {
         let histogram = LatencyHistogram::default();
         assert_eq!((histogram.min(), histogram.percentile(50.0), histogram.max()), (None, None, None));
+        assert_eq!(histogram.mean(), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
+    fn the_mean_is_that_of_the_library_to_the_bit() {
+        let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 28;
+        let drawn: [&[u64]; 6] = [
+            &[0],
+            &[1, 2, 3],
+            &[2047, 2048, 2049, 4095, 4096],
+            &[u64::MAX],
+            &[0, u64::MAX],
+            &[20_000, 20_001, 70_000],
+        ];
+        let many = (1..=1000).map(spread).collect::<Vec<_>>();
+        for latencies in drawn.into_iter().chain([many.as_slice()]) {
+            let mut histogram = LatencyHistogram::default();
+            latencies
+                .iter()
+                .zip(1..)
+                .for_each(|(latency, times)| histogram.record_many(Nanos(*latency), times));
+            let again = LatencyHistogram::from_base64(&histogram.to_base64()).unwrap();
+            for histogram in [histogram, again] {
+                assert_eq!(
+                    histogram.mean().map(f64::to_bits),
+                    Some(histogram.0.mean().to_bits()),
+                    "{latencies:?}"
+                );
+            }
+        }
     }
 
     #[test]
