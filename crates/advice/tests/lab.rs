@@ -1,11 +1,11 @@
 //! Runs of simulated devices, as a campaign would keep them.
 
 use std::collections::BTreeMap;
+use weir_simulated::{SimulatedDut, SimulatedParts, Simulation};
 use weir_trial::run::{
     CurveResult, CurveStep, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
     Saturation, StoredTrial,
 };
-use weir_trial::simulated::{SimulatedDut, SimulatedParts, Simulation};
 use weir_trial::{Nf, Placement, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio, Spread};
 

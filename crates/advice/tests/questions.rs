@@ -3,9 +3,9 @@
 use crate::lab::{Measuring, device, key, nf, rates, run, truth};
 use weir_advice::check::hold;
 use weir_advice::{Advice, Answer, Needed, Says, Wanted, advise};
+use weir_simulated::SimulatedDut;
 use weir_trial::run::advice::{Asked, CheckVerdict, DelayGoal, Quantity, Question, Statistic};
 use weir_trial::run::{Point, Run};
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::{CoreUse, Deployment, Limit, Limiter, Placement, StageReading};
 use weir_units::{Nanos, Pps, Ratio};
 

@@ -38,9 +38,9 @@ use std::path::Path;
 pub use weir_diagnostic::{FileError as PlanError, Place};
 use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
+use weir_simulated::{SimulatedDut, SimulatedParts};
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
-use weir_trial::simulated::{SimulatedDut, SimulatedParts};
 use weir_trial::{FlowFile, FlowFileError, Nf, Placement};
 use weir_units::{LineRate, Nanos, Ratio};
 

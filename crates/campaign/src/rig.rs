@@ -34,8 +34,8 @@ use weir_dpdk::{Eal, PoolError, PortError};
 use weir_dut::process::Process;
 use weir_dut::wiring::{External, Memif, Nic, Side, Veth, Vhost, WiringKind};
 use weir_dut::{Adapter, DutError, Kind};
+use weir_simulated::{SimulatedDut, Simulation};
 use weir_traffic::{Shape, TesterError};
-use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{ConnectionSpec, Control, Nf, Placement, Server, TrialResult, TrialSpec};
 use weir_units::Nanos;
 

@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-packet", &[]),
     ("weir-dpdk", &["weir-units", "weir-cpu", "weir-packet"]),
     ("weir-trial", &["weir-units", "weir-cipher", "weir-wire", "weir-flow", "weir-openflow"]),
+    ("weir-simulated", &["weir-units", "weir-trial"]),
     ("weir-methods", &["weir-units", "weir-trial"]),
     ("weir-advice", &["weir-units", "weir-trial"]),
     (
@@ -51,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-cpu",
             "weir-dpdk",
             "weir-trial",
+            "weir-simulated",
             "weir-methods",
             "weir-traffic",
             "weir-dut",

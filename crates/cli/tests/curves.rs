@@ -4,12 +4,12 @@
 use crate::lab::{Lab, check_sums, told, weir};
 use std::collections::BTreeMap;
 use std::path::Path;
+use weir_simulated::SimulatedDut;
 use weir_store::{NewRun, Outcome, Store};
 use weir_trial::run::{
     BackToBackResult, CurveResult, FrameLossResult, MrrResult, Point, PointKey, PointResult, Purpose,
     RunState, SoakResult, StoredTrial,
 };
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::verdict::{Code, Finding, Weight};
 use weir_trial::{DirectionCounts, Latency, Limit, Limiter, Nf, SelfCheck, TrialSpec};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps};

@@ -4,11 +4,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_simulated::SimulatedDut;
 use weir_store::{NewRun, Outcome, Store};
 use weir_trial::run::{
     LatencyResult, MrrResult, PointKey, PointResult, Purpose, RunState, StoredTrial, ThroughputResult,
 };
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::{Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
 

@@ -1,7 +1,7 @@
 //! The `simulated` device: no process, no packets, only arithmetic of known answer.
 //!
 //! It is the oracle of the methods and the tutorial of the lab. Nothing reaches it by a wiring and nobody starts
-//! it ([`Kind::Arithmetic`]): the campaign asks [`weir_trial::simulated::Simulation`] for its trials. The variant
+//! it ([`Kind::Arithmetic`]): the campaign asks `weir_simulated::Simulation` for its trials. The variant
 //! `parts` is one that is the oracle of advice: it has functions, hosts, cores and a clock.
 
 use crate::wiring::WiringKind;
@@ -11,7 +11,7 @@ use weir_trial::Nf;
 /// The name people type.
 const SIMULATED: &str = "simulated";
 
-/// The variant whose capacity follows from function and placement ([`weir_trial::simulated::SimulatedParts`]).
+/// The variant whose capacity follows from function and placement (`weir_simulated::SimulatedParts`).
 const PARTS: &str = "parts";
 
 /// Whether a device is the simulated one that is made of parts.

@@ -359,8 +359,8 @@ impl Stored for BackToBackResult {
 mod tests {
     use super::*;
     use crate::observe::Silent;
+    use weir_simulated::{SimulatedDut, Simulation};
     use weir_trial::DirectionCounts;
-    use weir_trial::simulated::{SimulatedDut, Simulation};
     use weir_units::Ratio;
 
     const LINE: Pps = Pps(10e6);

@@ -465,7 +465,7 @@ mod tests {
         let found = result(&mut nothing);
         assert_eq!((found.rate, found.held, found.searches.len()), (None, None, 1));
         assert!(nothing.trials.len() < 20);
-        let mut packets = weir_trial::simulated::SimulatedDut::default().start();
+        let mut packets = weir_simulated::SimulatedDut::default().start();
         let outcome = method().run(&mut packets, &mut Silent).unwrap();
         assert!(outcome.is_untracked());
     }

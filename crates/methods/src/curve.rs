@@ -259,7 +259,7 @@ impl Stored for CurveResult {
 mod tests {
     use super::*;
     use crate::observe::Silent;
-    use weir_trial::simulated::SimulatedDut;
+    use weir_simulated::SimulatedDut;
 
     fn curve() -> LatencyCurve {
         LatencyCurve {

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_device_without_a_controller_has_no_rate_and_says_so() {
-        let mut device = weir_trial::simulated::SimulatedDut::default().start();
+        let mut device = weir_simulated::SimulatedDut::default().start();
         let result = found(&method(0).run(Pps(1e6), &mut device, &mut Silent).unwrap());
         assert_eq!((result.pairs.len(), result.rate, result.lag), (1, None, None));
         assert!(weir_trial::run::MethodResult::says_invalid(&result).is_some());

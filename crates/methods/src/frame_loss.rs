@@ -127,7 +127,7 @@ impl Stored for FrameLossResult {
 mod tests {
     use super::*;
     use crate::observe::Silent;
-    use weir_trial::simulated::SimulatedDut;
+    use weir_simulated::SimulatedDut;
 
     const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
 

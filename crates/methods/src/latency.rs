@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::mlrsearch::{Goal, Search, SearchConfig};
     use crate::observe::Silent;
-    use weir_trial::simulated::SimulatedDut;
+    use weir_simulated::SimulatedDut;
 
     fn searched() -> Vec<GoalOutcome> {
         let search = Search::new(SearchConfig::new(vec![Goal::ndr()], Pps(20e6))).unwrap();

@@ -1,7 +1,7 @@
 //! The methods: what to measure next, and what the trials so far prove.
 //!
 //! Methods are pure. They ask a [`Measurer`](weir_trial::Measurer) for trials and decide; they know
-//! no clock and no I/O, so every one is tested against [`weir_trial::simulated`]. What happens on
+//! no clock and no I/O, so every one is tested against the arithmetic of `weir_simulated`. What happens on
 //! the way (each trial, each bound, what is left) they tell an [`Observer`].
 //!
 //! - [`mlrsearch`]: throughput under one or several goals (NDR, PDR, RFC 2544, binary search with

@@ -158,7 +158,7 @@ fn derived(stored: &MrrResult, trials: &[&StoredTrial]) -> Derived {
 mod tests {
     use super::*;
     use crate::observe::Silent;
-    use weir_trial::simulated::SimulatedDut;
+    use weir_simulated::SimulatedDut;
     use weir_trial::{DutReading, KeptTrial, TrialResult};
     use weir_units::Ratio;
 

@@ -191,7 +191,7 @@ impl Stored for SoakResult {
 mod tests {
     use super::*;
     use crate::observe::Silent;
-    use weir_trial::simulated::SimulatedDut;
+    use weir_simulated::SimulatedDut;
     use weir_trial::{DirectionCounts, TrialResult};
     use weir_units::LatencyHistogram;
 

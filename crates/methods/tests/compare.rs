@@ -7,11 +7,11 @@ use weir_methods::compare::{BoundVerdict, Comparison, Gap, Method, Side, Verdict
 use weir_methods::latency::{LatencyAt, LoadBasis};
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
 use weir_methods::mrr::Mrr;
+use weir_simulated::{SimulatedDut, Simulation};
 use weir_trial::run::{
     LatencyResult, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
     StoredTrial,
 };
-use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{KeptTrial, Measurer, Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
 

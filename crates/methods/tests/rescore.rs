@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use weir_methods::Observer;
 use weir_methods::mlrsearch::{Goal, GoalState, Search, SearchConfig, SearchError};
+use weir_simulated::SimulatedDut;
 use weir_trial::run::Purpose;
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::{KeptTrial, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use weir_methods::mlrsearch::{Goal, GoalOutcome, GoalState, Search, SearchConfig, SearchOutcome};
 use weir_methods::{GoalBounds, Next, Observer, Silent};
+use weir_simulated::{SimulatedDut, Simulation};
 use weir_trial::health::CoreHealth;
 use weir_trial::run::Purpose;
-use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DirectionCounts, KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 

@@ -241,8 +241,8 @@ fn printed(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::Selector;
+    use weir_simulated::SimulatedDut;
     use weir_trial::run::Purpose;
-    use weir_trial::simulated::SimulatedDut;
     use weir_trial::{Nf, TrialSpec};
     use weir_units::{Bps, LineRate, Nanos, Pps};
 

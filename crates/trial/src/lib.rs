@@ -3,7 +3,6 @@
 //! - [`Nf`]: a network function, described once; each adapter translates it to its dataplane.
 //! - [`TrialSpec`] and [`TrialResult`]: one load for one duration, and what came of it.
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
-//! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
 //! - [`expected`] and [`compare`]: what a function must make of a packet, and what is wrong where it did not;
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`TesterAccount`] and [`windows`]: the tester's account of its own time, and what of a trial counts
@@ -34,7 +33,6 @@ mod result;
 pub mod run;
 mod self_check;
 mod server;
-pub mod simulated;
 mod stages;
 pub mod verdict;
 pub mod windows;

@@ -9,11 +9,11 @@ use weir_methods::flow_mods::FlowMods;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::mrr::Mrr;
 use weir_methods::soak::Soak;
+use weir_simulated::{SimulatedDut, Simulation};
 use weir_trial::changes::EntryCheck;
 use weir_trial::run::{
     MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial,
 };
-use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{
     ChangesMade, ConnectionSpec, ConnectionsMade, Control, DirectionCounts, KeptTrial, Latency, Limit,
     Limiter, Measurer, Nf, SelfCheck, TrialSpec,

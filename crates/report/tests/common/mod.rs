@@ -5,11 +5,11 @@ mod curves;
 pub(crate) use curves::curves;
 
 use std::collections::BTreeMap;
+use weir_simulated::{SimulatedDut, Simulation};
 use weir_trial::run::{
     LatencyResult, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
     StoredTrial, ThroughputResult,
 };
-use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Nf, TrialResult, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
 

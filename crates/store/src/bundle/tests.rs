@@ -5,8 +5,8 @@ use crate::bundle::container::pack;
 use proptest::prelude::*;
 use serde_json::json;
 use std::sync::LazyLock;
+use weir_simulated::SimulatedDut;
 use weir_trial::run::{Point, PointKey, Purpose, RunState, StoredTrial};
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::{Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use weir_simulated::SimulatedDut;
 use weir_store::{NewRun, RunId, Store};
 use weir_testkit::needs;
 use weir_testkit::postgres::{Database, Server};
 use weir_trial::run::{PointKey, Purpose, StoredTrial};
-use weir_trial::simulated::SimulatedDut;
 use weir_trial::{Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps};
 

@@ -2,7 +2,7 @@
 
 use crate::plan::file::{PartsTable, SimulatedTable};
 use crate::plan::text::Text;
-use weir_trial::simulated::{SimulatedDut, SimulatedParts};
+use weir_simulated::{SimulatedDut, SimulatedParts};
 use weir_units::{Nanos, Ratio};
 
 /// The simulated device's numbers, where the table has none the usual ones.

@@ -9,12 +9,12 @@ mod parts;
 
 pub use parts::SimulatedParts;
 
-use crate::run::Purpose;
-use crate::{DirectionCounts, KeptTrial, Latency, Measurer, TrialResult, TrialSpec};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_trial::run::Purpose;
+use weir_trial::{DirectionCounts, KeptTrial, Latency, Measurer, TrialResult, TrialSpec};
 use weir_units::{LatencyHistogram, Nanos, Pps, Ratio};
 
 /// The device's numbers.

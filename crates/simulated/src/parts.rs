@@ -5,9 +5,9 @@
 //! core take turns, so that their times add up; of several cores the busiest decides. A slower clock makes longer what is
 //! not `memory`; a share of a core gives the device turns, each of which costs `turn` of it.
 
-use crate::{CoreUse, Deployment, Frequency, Nf, NfKind, Placement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_trial::{CoreUse, Deployment, Frequency, Nf, NfKind, Placement};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// What a packet takes of each part, at the device's own clock.
