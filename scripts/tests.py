@@ -62,8 +62,6 @@ def environment():
     chosen = dict(os.environ, WEIR_LEDGER=str(LEDGER))
     chosen.setdefault("WEIR_SEED", seed_of_commit())
     chosen["PROPTEST_RNG_SEED"] = chosen["WEIR_SEED"]
-    # A whole run, copied from call to call in a program that is not optimised, takes more than a thread has otherwise.
-    chosen.setdefault("RUST_MIN_STACK", str(8 << 20))
     # A program that runs for a moment zeroes more huge pages than it ever fills: a tenth of what a short `weir bench` takes.
     chosen.setdefault("MIMALLOC_ALLOW_THP", "0")
     print(f"seed of the random tests: WEIR_SEED={chosen['WEIR_SEED']} ./x test draws the same again", flush=True)
