@@ -106,6 +106,15 @@ fn a_mistake_in_a_description_is_told_before_anything_starts() {
 mod absent {
     use super::*;
 
+    const GOING: &str = "import re, socket, sys, time\n\
+        end = socket.socket(socket.AF_UNIX)\n\
+        end.bind(re.search('iface=([^,]+)', ' '.join(sys.argv))[1])\n\
+        end.listen()\n\
+        print('up', flush=True)\n\
+        end.accept()[0].close()\n\
+        time.sleep(0.3)\n\
+        sys.exit(5)\n";
+
     #[test]
     fn a_dataplane_that_does_not_do_as_described_is_named_and_ended() {
         let lab = Lab::new("");
@@ -116,6 +125,8 @@ mod absent {
              echo '{{\"version\":\"1\",\"wirings\":[\"vhost\"],\"functions\":[\"l2fwd\"]}}';;\n*) {answer};; esac; done\n"
             )
         };
+        let going = lab.file("going.py");
+        std::fs::write(&going, GOING).unwrap();
         for (name, text, says) in [
             (
                 "late.toml",
@@ -124,6 +135,8 @@ mod absent {
             ),
             ("dead.toml", toml("[\"sh\", \"-c\", \"echo no such port; exit 3\"]"), "no such port"),
             ("none.toml", toml("\"/nowhere/dataplane\""), "/nowhere/dataplane"),
+            // It closes its socket under the lab, as one that is killed, and is gone later.
+            ("going.toml", toml(&format!("\"python3 {} {{eal}}\"", going.display())), "exit status: 5"),
             (
                 "nonsense",
                 lines("echo '{\"threads\":7}'"),

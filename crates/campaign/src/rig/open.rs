@@ -19,6 +19,9 @@ use weir_dut::{DutError, RunningDut, StartRequest};
 /// How often a socket that is not there is looked for.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// How long a process may take to be gone that has closed its sockets: its memory is given back first.
+const GOING: Duration = Duration::from_secs(1);
+
 /// Who is there first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
@@ -183,12 +186,25 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
     if flags.interrupted.load(Ordering::Relaxed) {
         return RigError::Interrupted;
     }
-    match (dut.ended(), error) {
+    match (ended_by_now(dut, &error), error) {
         (Some(ended), _) => RigError::Dut(ended),
         (None, RigError::Port(PortError::Attach { port, .. })) if knocked => {
             RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
         }
         (None, error) => error,
+    }
+}
+
+/// How a DUT ended. One that is killed closes its sockets some time before it is gone: one that could not be talked to is
+/// given [`GOING`].
+fn ended_by_now(dut: &mut dyn RunningDut, error: &RigError) -> Option<DutError> {
+    let was_there = matches!(error, RigError::Port(PortError::Attach { .. }));
+    let end = Instant::now() + if was_there { GOING } else { Duration::ZERO };
+    loop {
+        match dut.ended() {
+            None if Instant::now() < end => std::thread::sleep(LOOK),
+            ended => return ended,
+        }
     }
 }
 
