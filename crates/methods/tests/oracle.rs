@@ -34,7 +34,7 @@ fn python() -> PathBuf {
     let python = root.join(".weir/venv/bin/python");
     assert!(
         python.exists(),
-        "the oracle, the Python package MLRsearch, is not installed. `./x setup` installs it into .weir/venv; \
+        "the oracle, the Python package MLRsearch, is not installed. `./x setup --test` installs it into .weir/venv; \
          or run `python3 -m venv .weir/venv && .weir/venv/bin/pip install -r crates/methods/tests/oracle/requirements.txt`; \
          or set WEIR_ORACLE_PYTHON to an interpreter that has it"
     );
